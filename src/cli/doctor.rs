@@ -113,12 +113,9 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
             findings.extend(runtime.block_on(relays(&config)));
             findings.extend(runtime.block_on(model(&config)));
         }
-        Err(error) => findings.push(Finding::fail(
-            "config",
-            error,
-            "correct it; `bardo config path` prints its \
-            location",
-        )),
+        Err(error) => {
+            findings.push(Finding::fail("config", error, "correct it; `bardo config path` prints its location"))
+        }
     }
     report(&findings, json)
 }

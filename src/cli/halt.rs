@@ -31,8 +31,8 @@ disables it with the owner's own wallet: that key is never here.
 ";
 
 /// Explanation for lowering the level revoke.
-const STAY: &str = "Processes that ran while it was in force have dropped their Golems' keys; restart them to sign \
-                    again.";
+const STAY: &str =
+    "Processes that ran while it was in force have dropped their Golems' keys; restart them to sign again.";
 
 pub(super) fn halt(
     level: StopLevel,

@@ -32,10 +32,8 @@ pub(super) fn run(
             if !snapshots.contains(label) {
                 return Err(DevnetError::NoSnapshot { devnet: name.clone(), label: label.clone() }.into());
             }
-            let what = format!(
-                "{name} and its ledger will be restored to snapshot {label}; everything since then is \
-                                lost."
-            );
+            let what =
+                format!("{name} and its ledger will be restored to snapshot {label}; everything since then is lost.");
             confirm(&what, name)?;
             folder.restore_devnet(name, label)?;
             done(json, "restored", name, &format!("{name} was restored to snapshot {label}"))?;

@@ -70,8 +70,7 @@ fn every_crate(filter: &str) -> String {
 pub(super) enum LogError {
     /// The log filter is invalid.
     #[error(
-        "log ({origin}): not a valid filter; use error, warn, info, debug or trace, or a filter such as \
-             bardo=debug"
+        "log ({origin}): not a valid filter; use error, warn, info, debug or trace, or a filter such as bardo=debug"
     )]
     Filter {
         /// Source of the setting: flag, variable or file.

@@ -214,8 +214,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             halt::resume(level, password_fd, &environment, &flags, cli.json)
         }
         Some(Command::Reconcile { .. }) if look.paper => {
-            let words = "reconcile continues from the chain's state, which paper trading does not change: remove \
-                         --paper";
+            let words =
+                "reconcile continues from the chain's state, which paper trading does not change: remove --paper";
             Err(Failure::usage(words.to_owned()))
         }
         Some(Command::Reconcile { key, password_fd }) => {

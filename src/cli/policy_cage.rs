@@ -216,8 +216,7 @@ fn limits(title: &str, rules: &Rules, network: &Network) -> String {
         false => network.book.name_of(token).unwrap_or_else(|| token.to_string()),
     };
     let mut text = format!(
-        "  {title:10}  {} assets, {} functions, {} spenders, drawdown {} bps, loss {} bps, {} s apart, prices up to {} \
-         s old\n",
+        "  {title:10}  {} assets, {} functions, {} spenders, drawdown {} bps, loss {} bps, {} s apart, prices up to {} s old\n",
         rules.assets.len(),
         rules.calls.len(),
         rules.spenders.len(),

@@ -104,10 +104,8 @@ impl Drop for Raw {
 
 fn from_prompt(what: &str) -> Result<Zeroizing<String>, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let text = format!(
-            "no terminal is available to ask for the {what}: pass it through a file descriptor (see \
-                            --help)"
-        );
+        let text =
+            format!("no terminal is available to ask for the {what}: pass it through a file descriptor (see --help)");
         return Err(Failure::usage(text));
     }
     // Raw mode must start before the prompt; otherwise early input would be displayed.

@@ -110,8 +110,8 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
                 "price | every value must be known to check a limit | {untold} | the same when every price is known"
             ),
             format!(
-                "stop_loss_pct | the account's value must be known | {untold} | the same when it is known, or an \
-                     exit now"
+                "stop_loss_pct | the account's value must be known | {untold} | the same when it is known, or an exit \
+                 now"
             ),
         ]
     );

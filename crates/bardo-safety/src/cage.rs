@@ -386,8 +386,7 @@ impl Cage {
                 RuleName::CageMaxDrawdownBps,
                 limit,
                 value,
-                "an exit, until the owner resets the highest \
-                value",
+                "an exit, until the owner resets the highest value",
             );
         }
         let next = self.last_action.saturating_add(u64::from(self.rules.minInterval));

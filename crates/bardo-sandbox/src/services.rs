@@ -222,12 +222,7 @@ fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
             // Only browsers send this header.
             "origin" => return Err(refused(403, "Forbidden", "requests from web pages are rejected")),
             "host" if !local(value.trim()) => {
-                return Err(refused(
-                    403,
-                    "Forbidden",
-                    "the host header names another \
-                host",
-                ));
+                return Err(refused(403, "Forbidden", "the host header names another host"));
             }
             _ => {}
         }
@@ -318,12 +313,8 @@ fn orders_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalOrders, Answer> {
 fn relayers_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalRelayers, Answer> {
     let chain = sandbox.chain(&chain_id.to_string());
     let found = chain.and_then(|chain| Some((chain, chain.residents.relayers()?.clone())));
-    let (chain, relayers) = found.ok_or_else(|| {
-        invalid(format_args!(
-            "no relayer accepts intents from chain \
-        {chain_id}"
-        ))
-    })?;
+    let (chain, relayers) =
+        found.ok_or_else(|| invalid(format_args!("no relayer accepts intents from chain {chain_id}")))?;
     Ok(LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone()))
 }
 

@@ -88,10 +88,7 @@ pub(super) async fn read(
             let network = chain.network();
             ToolError::new(
                 ErrorCode::ChainInconsistent,
-                format_args!(
-                    "cannot read the Permit2 allowances on \
-                {network}"
-                ),
+                format_args!("cannot read the Permit2 allowances on {network}"),
             )
         })?;
         Ok(InPermit2 { amount: U256::from(found.amount), nonce: found.nonce.to() })

@@ -224,10 +224,9 @@ impl<'a> SwapAsk<'a> {
         let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
         let network = self.chain.network();
         let message = match error.code() {
-            ErrorCode::RoutingNoRoute => format!(
-                "no route of V2 or V3 pools leads from {paid} to {received} on \
-                                                  {network}"
-            ),
+            ErrorCode::RoutingNoRoute => {
+                format!("no route of V2 or V3 pools leads from {paid} to {received} on {network}")
+            }
             ErrorCode::RoutingInsufficientLiquidity => {
                 format!("the pools from {paid} to {received} on {network} have too little liquidity for this amount")
             }

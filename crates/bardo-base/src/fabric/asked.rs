@@ -137,11 +137,9 @@ impl fmt::Display for AskReason {
                 feed.to_fixed(4, Rounding::Down),
                 pool.to_fixed(4, Rounding::Down)
             ),
-            Self::Delay { seconds } => write!(
-                f,
-                "it is large enough for a delay of {seconds} s in which you can \
-                                                  reject it"
-            ),
+            Self::Delay { seconds } => {
+                write!(f, "it is large enough for a delay of {seconds} s in which you can reject it")
+            }
             Self::ByHand => f.write_str("every manual action is confirmed before signing"),
             Self::Elsewhere => f.write_str("requested by another process on this ledger"),
             Self::Loosens => f.write_str("allows more than now"),

@@ -132,8 +132,8 @@ impl Pipeline {
             match state {
                 TxState::Confirmed => {}
                 TxState::Reverted if main_is_done(&legs) => {
-                    let why = "the main transaction succeeded, but the one that revokes the remaining allowance \
-                               reverted";
+                    let why =
+                        "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
                     ended = Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true };
                     break;
                 }

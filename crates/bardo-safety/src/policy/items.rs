@@ -335,12 +335,8 @@ fn usable_spender(address: Address) -> Result<(), String> {
 /// Parses an address, and checks its checksum if it has one.
 fn address(text: &str) -> Result<Address, String> {
     let wrong = |what: &str| format!("`{}` {what}", SafeText::clean(text, 64));
-    let digits = text.strip_prefix("0x").ok_or_else(|| {
-        wrong(
-            "is not an address: expected 0x and 40 hexadecimal \
-        digits",
-        )
-    })?;
+    let digits =
+        text.strip_prefix("0x").ok_or_else(|| wrong("is not an address: expected 0x and 40 hexadecimal digits"))?;
     let address: Address =
         text.parse().map_err(|_| wrong("is not an address: expected 0x and 40 hexadecimal digits"))?;
     let mixed =

@@ -245,9 +245,7 @@ fn behind(missed: u64) -> SubscriptionError {
 fn topic(params: &Params<'static>) -> Result<Topic, String> {
     let mut sequence = params.sequence();
     let name: String = sequence.next().map_err(|_| {
-        "the first parameter must name the subscription: newHeads, logs or \
-                                     newPendingTransactions"
-            .to_owned()
+        "the first parameter must name the subscription: newHeads, logs or newPendingTransactions".to_owned()
     })?;
     match name.as_str() {
         "newHeads" => Ok(Topic::Heads),

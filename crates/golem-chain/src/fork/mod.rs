@@ -135,8 +135,7 @@ pub enum ForkError {
     },
     /// The pinned block is no longer part of the chain.
     #[error(
-        "block {number} ({hash}) was replaced while its state was being read: pin the new block and simulate \
-             again"
+        "block {number} ({hash}) was replaced while its state was being read: pin the new block and simulate again"
     )]
     Reorganised {
         /// Height of the replaced block.

@@ -129,8 +129,7 @@ pub enum RecordError {
     Unknown(B256),
     /// The transaction does not match the one that its nonce was allocated for.
     #[error(
-        "the signed transaction differs from the one its nonce was reserved for: {what} is {found}, expected \
-             {expected}"
+        "the signed transaction differs from the one its nonce was reserved for: {what} is {found}, expected {expected}"
     )]
     Mismatch {
         /// Name of the differing field.

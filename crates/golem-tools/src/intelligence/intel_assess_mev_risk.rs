@@ -362,8 +362,7 @@ fn advice(risk: Risk, slippage_bps: u32, safe_slippage_bps: Option<u32>, parts: 
     }
     if parts > 1 {
         advice.push(format!(
-            "Split it into {parts} parts over several blocks, so that none takes more than 1 % of a \
-                             pool."
+            "Split it into {parts} parts over several blocks, so that none takes more than 1 % of a pool."
         ));
     }
     if risk > Risk::Low {

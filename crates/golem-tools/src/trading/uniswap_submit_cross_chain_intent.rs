@@ -200,11 +200,9 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         futures::try_join!(source.token(&params.token_in), destination.token(&params.token_out))?;
     let erc20 = |token: &golem_chain::token::Token, parameter: &str| match token.id {
         TokenId::Erc20(address) => Ok(address),
-        TokenId::Native => Err(invalid(
-            parameter,
-            &"an intent moves ERC-20 tokens, not the native token: wrap it \
-                                                    first",
-        )),
+        TokenId::Native => {
+            Err(invalid(parameter, &"an intent moves ERC-20 tokens, not the native token: wrap it first"))
+        }
     };
     let (paid, wanted) = (erc20(&token_in, "token_in")?, erc20(&token_out, "token_out")?);
     let amount = if params.amount.trim().eq_ignore_ascii_case("max") {
@@ -340,10 +338,7 @@ async fn fair_output(
 fn degraded(chain: &str, why: impl std::fmt::Display) -> ToolError {
     ToolError::new(
         ErrorCode::CrossChainDestinationDegraded,
-        format_args!(
-            "the destination {chain} is unhealthy: \
-        {why}"
-        ),
+        format_args!("the destination {chain} is unhealthy: {why}"),
     )
 }
 

@@ -246,10 +246,7 @@ async fn held(chain: &WorldChain, account: Address, token: &Token) -> Result<U25
     balance.take(&answers).ok_or_else(|| {
         ToolError::new(
             ErrorCode::TokenInvalid,
-            format_args!(
-                "the contract at {contract} does not respond to \
-            balanceOf"
-            ),
+            format_args!("the contract at {contract} does not respond to balanceOf"),
         )
     })
 }

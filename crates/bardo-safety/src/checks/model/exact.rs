@@ -433,8 +433,7 @@ fn a_trade_tells_what_would_be_enough() {
     );
     traded_badly(
         |trade| trade.deadline = -3,
-        "deadline | a time in the future | 3 s ago by the chain's time | a new \
-                                               quote",
+        "deadline | a time in the future | 3 s ago by the chain's time | a new quote",
     );
     // 98 of 100 must be guaranteed.
     refused(

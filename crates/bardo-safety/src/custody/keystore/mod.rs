@@ -132,8 +132,7 @@ pub enum KeystoreError {
     },
     /// The key in the file does not match the claimed address.
     #[error(
-        "{path} contains the key of {found} but claims to be {claimed}'s: the file was tampered with; do not use \
-             it"
+        "{path} contains the key of {found} but claims to be {claimed}'s: the file was tampered with; do not use it"
     )]
     OtherKey {
         /// Path of the file.

@@ -176,8 +176,7 @@ const MEANINGS: &[Row] = &[
         ],
         means(
             "the signature is not the owner's over this message",
-            "the same with the owner's signature over this \
-            message",
+            "the same with the owner's signature over this message",
         ),
     ),
     (&["InvalidAmount"], means("the amount exceeds the signature's limit", "an amount within the signature's limit")),
@@ -227,8 +226,7 @@ const MEANINGS: &[Row] = &[
         &["DrawdownReached"],
         means(
             "the drawdown limit of the owner's policy contract is reached",
-            "an exit, or the same after the owner \
-            resets it",
+            "an exit, or the same after the owner resets it",
         ),
     ),
     (

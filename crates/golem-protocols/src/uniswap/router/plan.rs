@@ -81,8 +81,7 @@ pub enum PlanError {
     MixedExactOutput,
     /// An address that the router reads as something else.
     #[error(
-        "{0} cannot be a recipient: the router gives this address a special meaning, or tokens sent to it are \
-             lost"
+        "{0} cannot be a recipient: the router gives this address a special meaning, or tokens sent to it are lost"
     )]
     ReservedRecipient(Address),
     /// A permit for a coin that is sent along.

@@ -227,12 +227,8 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
             ask.token_in
         )));
     }
-    let shape = shape(&theirs).ok_or_else(|| {
-        differs(
-            "its order has several outputs, or a decay curve with several \
-                                                      points",
-        )
-    })?;
+    let shape =
+        shape(&theirs).ok_or_else(|| differs("its order has several outputs, or a decay curve with several points"))?;
     if shape.token_out != ask.token_out {
         return Err(differs(format_args!("its order pays {}, but {} was requested", shape.token_out, ask.token_out)));
     }

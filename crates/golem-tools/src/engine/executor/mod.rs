@@ -491,8 +491,7 @@ impl Shared {
         let Some(store) = on_paper.or(self.store.as_ref()) else {
             return Err(ToolError::new(
                 ErrorCode::StoreUnavailable,
-                "no database is open, so idempotency keys cannot be \
-                stored",
+                "no database is open, so idempotency keys cannot be stored",
             ));
         };
         let hash = params_hash(params, &[]);
@@ -570,10 +569,8 @@ enum Adopted {
 /// followed like any other.
 fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str) -> ToolResponse {
     let name = if bridge { "intent_id" } else { "order_hash" };
-    let explanation = format!(
-        "An earlier run signed order {hash} and ended before it could respond. The order is \
-                               {status}."
-    );
+    let explanation =
+        format!("An earlier run signed order {hash} and ended before it could respond. The order is {status}.");
     ToolResponse {
         call_id,
         status: Status::Partial,

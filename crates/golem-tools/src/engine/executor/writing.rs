@@ -718,12 +718,7 @@ fn unapproved(preview: &Preview) -> Refusal {
         ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => String::new(),
     };
-    let error = ToolError::new(
-        ErrorCode::ApprovalRequired,
-        format_args!(
-            "it needs the operator's approval: \
-        {reasons}"
-        ),
-    );
+    let error =
+        ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's approval: {reasons}"));
     refused(error.detail("permit", told::preview(preview)))
 }
