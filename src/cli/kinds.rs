@@ -38,7 +38,7 @@ pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, 
         let state = match lacks.as_slice() {
             [] => "works".to_owned(),
             lacks if lacks.iter().all(|tool| all.get(tool).is_some()) => {
-                format!("not available to this role: {}", lacks.join(", "))
+                format!("not in this role: {}", lacks.join(", "))
             }
             lacks => format!("lacks {}", lacks.join(", ")),
         };

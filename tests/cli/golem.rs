@@ -34,7 +34,7 @@ fn every_kind_of_action_works_or_names_the_tool_it_lacks() {
     // A role that does not write has none of them.
     let (role, _, _) = run(bardo(home.path()).args(["golem", "kinds", "--archetype", "pool-researcher"]));
     assert!(
-        role.contains("not available to this role: ")
+        role.contains("not in this role: ")
             && role.ends_with(&format!("0 of {} kinds available\n", kinds.len())),
         "{role}"
     );
