@@ -1,4 +1,4 @@
-//! What the eight tools take. Unknown fields are refused.
+//! Parameters of the eight tools. Unknown fields are rejected.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,23 +7,23 @@ use serde_json::{Map, Value, json};
 
 use crate::memory::Kind;
 
-/// One of the eight, as a brain is told of it.
+/// Description of one of the eight tools for a brain.
 #[derive(Debug, Clone, Copy)]
 pub struct PiTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: &'static str,
-    /// What it does.
+    /// Description of its effect.
     pub description: &'static str,
     schema: fn() -> Value,
 }
 
 impl PiTool {
-    /// JSON Schema (draft 2020-12) of its parameters.
+    /// Returns the JSON Schema (draft 2020-12) of its parameters.
     pub fn schema(&self) -> Value {
         (self.schema)()
     }
 
-    /// The eight in the form of a chat completion's `tools`.
+    /// Returns the eight tools in the format of a chat completion's `tools`.
     pub fn openai() -> Value {
         let one = |tool: &Self| {
             let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()});
@@ -33,7 +33,7 @@ impl PiTool {
     }
 }
 
-/// All eight.
+/// All eight tools.
 pub const PI_TOOLS: [PiTool; 8] = [
     PiTool {
         name: "preview_action",
@@ -88,12 +88,13 @@ pub const PI_TOOLS: [PiTool; 8] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PreviewAction {
-    /// The kind of action, such as "swap".
+    /// Kind of action, such as "swap".
     pub kind: String,
-    /// Parameters of the action, such as {"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum"}.
+    /// Parameters of the action, such as {"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain":
+    /// "ethereum"}.
     #[serde(default)]
     pub params: Map<String, Value>,
-    /// Why, in a sentence, for the operator.
+    /// Reason in a sentence, shown to the operator.
     #[serde(default)]
     pub why: Option<String>,
 }
@@ -102,9 +103,9 @@ pub(super) struct PreviewAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommitAction {
-    /// The permit that preview_action gave.
+    /// Permit id from preview_action.
     pub permit_id: String,
-    /// The hash that stands beside it.
+    /// Simulation hash from the same preview.
     pub simulation_hash: String,
 }
 
@@ -112,7 +113,7 @@ pub(super) struct CommitAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CancelAction {
-    /// The permit of the action.
+    /// Permit id of the action.
     pub permit_id: String,
 }
 
@@ -120,9 +121,9 @@ pub(super) struct CancelAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QueryState {
-    /// What is asked, such as "balances", "price" or "quote".
+    /// Query, such as "balances", "price" or "quote".
     pub query: String,
-    /// Parameters of the question, such as {"chain": "ethereum"}.
+    /// Parameters of the query, such as {"chain": "ethereum"}.
     #[serde(default)]
     pub params: Map<String, Value>,
 }
@@ -131,9 +132,9 @@ pub(super) struct QueryState {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchContext {
-    /// Words to look for.
+    /// Words to search for.
     pub query: String,
-    /// The most passages.
+    /// Maximum number of passages.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 50))]
     pub limit: u32,
@@ -143,12 +144,12 @@ pub(super) struct SearchContext {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QueryGrimoire {
-    /// Words to look for.
+    /// Words to search for.
     pub query: String,
-    /// Only this kind of memory.
+    /// Restricts the search to this kind of memory.
     #[serde(default)]
     pub kind: Option<Kind>,
-    /// The most that are given.
+    /// Maximum number of results.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 50))]
     pub limit: u32,
@@ -158,11 +159,11 @@ pub(super) struct QueryGrimoire {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateDirective {
-    /// The section of the playbook; a new name makes a new section.
+    /// Section of the playbook; a new name creates a section.
     pub section: String,
-    /// What is to stand in it.
+    /// New text of the section.
     pub text: String,
-    /// Why.
+    /// Reason for the change.
     pub reason: String,
 }
 
@@ -170,7 +171,7 @@ pub(super) struct UpdateDirective {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmergencyHalt {
-    /// Why, for the operator.
+    /// Reason, shown to the operator.
     pub reason: String,
 }
 
