@@ -67,7 +67,7 @@ pub(super) enum Command {
     /// Serve the devnet's two chains as JSON-RPC on loopback until interrupted
     #[command(
         long_about = "Serve the devnet's two chains as JSON-RPC on loopback, until interrupted.\n\nThe first line of \
-        stdout is one JSON object that says where each chain answers and what stands on it. Keys and money are for \
+        stdout is one JSON object that lists the address of each chain and the contracts on it. Keys and money are for \
         play: the accounts are those of the well-known development mnemonic."
     )]
     Devnet(DevnetArguments),
@@ -127,9 +127,9 @@ pub(super) enum Command {
     },
     /// Create, import and list keys, each in an encrypted file of its own
     #[command(
-        long_about = "Make, bring in and list keys, each in an encrypted file of its own.\n\nSecrets are asked for at a \
-        prompt that shows nothing, or read from a file descriptor up to the first line's end; never from an argument or \
-        the environment. Files are in the form that other wallets read (web3 secret storage, version 3)."
+        long_about = "Create, import and list keys, each in an encrypted file of its own.\n\nSecrets are entered at a \
+        prompt without echo, or read from a file descriptor up to the end of the first line; never from an argument or \
+        the environment. The files use the format of other wallets (Web3 Secret Storage, version 3)."
     )]
     Keys {
         #[command(subcommand)]
@@ -160,8 +160,8 @@ pub(super) enum Command {
     },
     /// Lower or lift the stop; asks on the terminal for confirmation and for the password of every key
     #[command(
-        long_about = "Lower the stop ladder, or lift the stop.\n\nAsks for confirmation on the terminal, and for the \
-        password of every key in the data folder. Without a key in it, which is enough for devnets, it asks for none."
+        long_about = "Lower or lift the stop.\n\nAsks on the terminal for confirmation and for the password of every \
+        key in the data folder. A data folder without keys, which is enough for devnets, needs no password."
     )]
     Resume {
         /// Lower the stop to this level instead of lifting it
@@ -173,9 +173,10 @@ pub(super) enum Command {
     },
     /// Compare the chain with the ledger for the account, and continue from the chain's state with your approval
     #[command(
-        long_about = "Show what the chain and the ledger say of the account, and go on from where the chain is with your \
-        yes.\n\nAn account that something else has sent from signs nothing until then. Allowances that a broken-off \
-        action has left, and nonces that nothing was signed with, are shown too, and taken back and filled with your yes."
+        long_about = "Compare the chain with the ledger for the account, and continue from the chain's state with your \
+        approval.\n\nAn account whose nonces something else has used signs nothing until then. Allowances left by an \
+        interrupted action and unused nonces are also listed; with your approval, the allowances are revoked and the \
+        nonces filled."
     )]
     Reconcile {
         /// Key of the account, by its name in `bardo keys list`; on devnets also development:N
@@ -188,10 +189,10 @@ pub(super) enum Command {
     /// Read the audit log: requests, findings, approvals, signatures and outcomes
     #[command(
         args_conflicts_with_subcommands = true,
-        long_about = "Read the audit trail: what was asked, found, agreed, signed, and how it ended.\n\nWith --call, the \
-        spans of that call follow its entries: each step from the call to its receipt, with its duration. They are \
-        kept for seven days in the log folder (spans.DATE.jsonl), whatever the format and the filter of the log. \
-        With --follow only entries are shown."
+        long_about = "Read the audit log: requests, findings, approvals, signatures and outcomes.\n\nWith --call, the \
+        spans of that call follow its entries: each step from the call to its receipt, with its duration. Spans are \
+        kept for seven days in the log folder (spans.DATE.jsonl), independent of the log's format and filter. With \
+        --follow, only entries are shown."
     )]
     Log {
         /// Keep printing new entries

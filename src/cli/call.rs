@@ -30,8 +30,8 @@ const RING: usize = 1_024;
 const CALLS_PER_MINUTE: u32 = 60;
 
 /// Note on a write to a devnet that lives in this process.
-const ENDS_WITH_IT: &str = " This devnet ends with the call, and its state with it: run `bardo devnet` and pass its \
-                            endpoints with --rpc to keep one.";
+const ENDS_WITH_IT: &str = " This devnet and its state end with the call. To keep one, run `bardo devnet` and pass its \
+                            endpoints with --rpc.";
 
 /// Options of a call besides its parameters.
 #[derive(Default)]

@@ -45,7 +45,7 @@ fn path(file: &Path, json: bool) -> Result<Exit, Failure> {
 fn init(file: &Path, json: bool) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| -> Failure {
         if error.kind() == std::io::ErrorKind::AlreadyExists {
-            format!("{} is there already and stays as it is; edit it, or move it away first", file.display()).into()
+            format!("{} already exists and was not changed; edit it, or move it away first", file.display()).into()
         } else {
             format!("cannot write {}: {error}", file.display()).into()
         }
@@ -72,7 +72,7 @@ fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
         }))?;
         return Ok(Exit::Success);
     }
-    let there = if config.file_exists { "" } else { " (not there: run `bardo config init` to get one)" };
+    let there = if config.file_exists { "" } else { " (missing: `bardo config init` creates it)" };
     let mut text = format!("{}{there}\n\n", config.file.display());
     let column = |of: fn(&Shown) -> &str| settings.iter().map(|shown| width(of(shown))).max().unwrap_or(0);
     let (keys, values) = (column(|shown| &shown.key), column(|shown| &shown.value));
@@ -153,7 +153,7 @@ fn settings(config: &Config) -> Vec<Shown> {
         add("quotes.api_url".into(), shown, url.origin.to_string());
     }
     if let Some(key) = &quotes.api_key {
-        add("quotes.api_key".into(), "set, not shown".into(), key.origin.to_string());
+        add("quotes.api_key".into(), "set, hidden".into(), key.origin.to_string());
     }
     if let Some(socket) = &quotes.sidecar_socket {
         add("quotes.sidecar_socket".into(), socket.value.display().to_string(), socket.origin.to_string());

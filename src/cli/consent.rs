@@ -60,7 +60,7 @@ pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool)
 pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
     eprint!("{said}");
     attended()?;
-    let line = line(&format!("Type `{word}` to do it: "));
+    let line = line(&format!("Type `{word}` to confirm: "));
     Ok(line.is_some_and(|line| line.trim() == word))
 }
 
@@ -70,7 +70,7 @@ pub(super) fn confirm(said: &str, word: &str) -> Result<bool, Failure> {
 /// A failure with [`Exit::Blocked`] if there is none.
 pub(super) fn attended() -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        let error = "this needs your yes on a terminal: run it there yourself";
+        let error = "this needs your approval on a terminal: run it there yourself";
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
     Ok(())
@@ -82,14 +82,14 @@ fn put(question: &Question) -> Option<Reply> {
     let mut confirmation = Confirmation::default();
     let refuse = |why: &str| {
         let reason = match why {
-            "" | "no" => SafeText::clean("the operator said no", 100),
+            "" | "no" => SafeText::clean("rejected by the operator", 100),
             why => SafeText::clean(why, 200),
         };
         Some(Reply::from(OperatorAnswer::Refuse { reason }))
     };
     let of = question.to_read.len();
     for (at, one) in question.to_read.iter().enumerate() {
-        let typed = line(&format!("  ! warning {} of {of}: {}\nType ok once you have read it: ", at + 1, one.text))?;
+        let typed = line(&format!("  ! warning {} of {of}: {}\nType ok when you have read it: ", at + 1, one.text))?;
         match typed.trim() {
             "ok" => confirmation.read.push(one.text.clone()),
             other => return refuse(other),
@@ -104,7 +104,7 @@ fn put(question: &Question) -> Option<Reply> {
     }
     loop {
         let asks =
-            "Type yes to approve once, raw to see the calldata; anything else refuses and is recorded as the reason: ";
+            "Type yes to approve once, raw to see the calldata; anything else rejects and is recorded as the reason: ";
         match line(asks)?.trim() {
             "yes" => return Some(Reply { answer: OperatorAnswer::Once, confirmation }),
             "raw" => show(&raw(question))?,

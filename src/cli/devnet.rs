@@ -85,14 +85,15 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     let sandbox = match &arguments.data {
         None => {
             eprintln!(
-                "bardo: building two chains and their past; nothing of them is kept (--data NAME keeps a devnet)…"
+                "bardo: building two chains with their history; they are discarded at exit (--data NAME keeps a \
+                 devnet)…"
             );
             Sandbox::boot(&wanted, &|_| {})?
         }
         Some(name) => {
             let folder = DataFolder::of(&config).keep_devnet(name)?;
-            let known = if folder.record()?.is_some() { "going on with" } else { "beginning" };
-            eprintln!("bardo: {known} the devnet {name}, which is kept in {}…", folder.path().display());
+            let known = if folder.record()?.is_some() { "resuming" } else { "creating" };
+            eprintln!("bardo: {known} the devnet {name}, kept in {}…", folder.path().display());
             Sandbox::boot_kept(&wanted, &folder, &|_| {})?
         }
     };
@@ -102,11 +103,12 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
         let interrupted = interruption()?;
         let services = services::serve(&sandbox, services_port).await?;
         let servers = serve_all(&sandbox, ports, &services).await?;
-        eprintln!("bardo: ready after {} ms; Ctrl-C ends it", started.elapsed().as_millis());
+        eprintln!("bardo: ready after {} ms; press Ctrl-C to stop", started.elapsed().as_millis());
         tokio::select! {
             () = interrupted => {}
             chain = chain_stopped(&sandbox) => {
-                let words = format!("the chain {chain} has stopped, since it could not be kept; the log says why");
+                let words = format!("the chain {chain} stopped because its state could not be saved; see the log for \
+                                     the reason");
                 return Err(words.into());
             }
         }

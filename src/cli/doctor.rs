@@ -113,7 +113,9 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
             findings.extend(runtime.block_on(relays(&config)));
             findings.extend(runtime.block_on(model(&config)));
         }
-        Err(error) => findings.push(Finding::fail("config", error, "correct it; `bardo config path` says where it is")),
+        Err(error) => {
+            findings.push(Finding::fail("config", error, "correct it; `bardo config path` prints its location"))
+        }
     }
     report(&findings, json)
 }
@@ -146,7 +148,7 @@ fn terminal() -> Finding {
     if !std::io::stdout().is_terminal() {
         return Finding::note(
             CHECK,
-            "stdout is no terminal, so no screen can be drawn",
+            "stdout is not a terminal, so the console cannot be shown",
             "run it in a terminal; commands with --json work anywhere",
         );
     }
@@ -154,32 +156,33 @@ fn terminal() -> Finding {
     if kind.is_empty() || kind == "dumb" {
         return Finding::fail(
             CHECK,
-            "TERM names no terminal that can draw a screen",
+            "TERM does not name a terminal that can show the console",
             "use a terminal emulator that sets TERM, such as xterm-256color",
         );
     }
     match crossterm::terminal::size() {
         Ok((columns, rows)) if columns < SMALLEST.0 || rows < SMALLEST.1 => Finding::note(
             CHECK,
-            format!("{kind}, {columns}×{rows}: screens are made for at least {}×{}", SMALLEST.0, SMALLEST.1),
+            format!("{kind}, {columns}×{rows}: the console needs at least {}×{}", SMALLEST.0, SMALLEST.1),
             "enlarge the window or reduce the font size",
         ),
         Ok((columns, rows)) => Finding::ok(CHECK, format!("{kind}, {columns}×{rows}")),
-        Err(error) => {
-            Finding::fail(CHECK, format!("its size cannot be read: {error}"), "use another terminal emulator")
-        }
+        Err(error) => Finding::fail(CHECK, format!("cannot read its size: {error}"), "use another terminal emulator"),
     }
 }
 
 fn memory() -> Finding {
     const CHECK: &str = "memory";
     if privacy::is_memory_private() {
-        return Finding::ok(CHECK, "other programs of this user cannot read this one's, and no core is dumped");
+        return Finding::ok(
+            CHECK,
+            "other processes of this user cannot read this one's memory, and core dumps are off",
+        );
     }
     Finding::note(
         CHECK,
-        "other programs of this user can read this one's, keys among it",
-        "run no program that you do not trust as this user; on Linux the system keeps them apart",
+        "other processes of this user can read this one's memory, including keys",
+        "do not run untrusted programs as this user; on Linux the system isolates processes",
     )
 }
 
@@ -192,7 +195,7 @@ fn isolation() -> Finding {
         IsolationLevel::Partial => Finding::note(
             CHECK,
             available,
-            "a brain process can send signals to your other programs; use Linux 6.12 or later",
+            "a brain process can send signals to your other processes; use Linux 6.12 or later",
         ),
         IsolationLevel::None => Finding::note(
             CHECK,
@@ -206,7 +209,7 @@ fn isolation() -> Finding {
 fn colours() -> Finding {
     const CHECK: &str = "colours";
     if env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-        return Finding::ok(CHECK, "off (NO_COLOR); nothing is told by colour alone");
+        return Finding::ok(CHECK, "off (NO_COLOR); nothing is shown by colour alone");
     }
     let deep = env::var("COLORTERM").unwrap_or_default();
     if matches!(deep.as_str(), "truecolor" | "24bit") {
@@ -216,8 +219,8 @@ fn colours() -> Finding {
     let count = if kind.contains("256color") { "256" } else { "16" };
     Finding::note(
         CHECK,
-        format!("{count}, as far as TERM and COLORTERM say"),
-        "if the terminal can do more, set COLORTERM=truecolor",
+        format!("{count}, according to TERM and COLORTERM"),
+        "if the terminal supports more, set COLORTERM=truecolor",
     )
 }
 
@@ -235,7 +238,7 @@ fn letters() -> Finding {
         let said = if locale.is_empty() { "no locale is set".to_owned() } else { format!("the locale is {locale}") };
         Finding::note(
             CHECK,
-            format!("{said}, so lines and symbols may be drawn wrong"),
+            format!("{said}, so lines and symbols may be drawn incorrectly"),
             "set LANG to a UTF-8 locale, such as C.UTF-8",
         )
     }
@@ -252,14 +255,14 @@ fn devnet() -> Finding {
             let heads: Vec<String> = heads.collect();
             Finding::ok(CHECK, format!("{}, after {} ms", heads.join(", "), started.elapsed().as_millis()))
         }
-        Err(error) => Finding::fail(CHECK, error, "this is a defect of Bardo's: please report it with this message"),
+        Err(error) => Finding::fail(CHECK, error, "this is a bug in Bardo: please report it with this message"),
     }
 }
 
 fn config_file(config: &Config) -> Finding {
     const CHECK: &str = "config";
     if !config.file_exists {
-        return Finding::ok(CHECK, format!("none at {}; the defaults hold", config.file.display()));
+        return Finding::ok(CHECK, format!("none at {}; the defaults apply", config.file.display()));
     }
     if readable_by_others(&config.file) {
         return Finding::note(
@@ -289,11 +292,11 @@ fn data_folder(folder: &Path) -> Finding {
     // Remove the file even if it was written only in part.
     let removed = fs::remove_file(&probe);
     match written.and(removed) {
-        Ok(()) => Finding::ok(CHECK, format!("{} can be written", folder.display())),
+        Ok(()) => Finding::ok(CHECK, format!("{} is writable", folder.display())),
         Err(error) => Finding::fail(
             CHECK,
-            format!("{} cannot be written: {error}", folder.display()),
-            "free it, or choose another with BARDO_DATA_DIR or data_dir in the config file",
+            format!("cannot write {}: {error}", folder.display()),
+            "make it writable, or choose another with BARDO_DATA_DIR or data_dir in the config file",
         ),
     }
 }
@@ -302,7 +305,7 @@ fn data_folder(folder: &Path) -> Finding {
 fn stop(folder: &Path) -> Option<Finding> {
     let level = StopFile::in_folder(folder).read().level()?;
     let detail = format!("{level} is in force: {}", meaning(level));
-    Some(Finding::note("stop", detail, "`bardo resume` lifts it, with your yes on a terminal"))
+    Some(Finding::note("stop", detail, "`bardo resume` lifts it, with your approval on a terminal"))
 }
 
 fn network(config: &Config) -> Finding {
@@ -313,7 +316,7 @@ fn network(config: &Config) -> Finding {
             let names: Vec<&str> = chains.iter().map(|chain| chain.name.as_str()).collect();
             Finding::ok(CHECK, names.join(", "))
         }
-        Err(error) => Finding::fail(CHECK, error, "see `bardo config show` for what is set and where"),
+        Err(error) => Finding::fail(CHECK, error, "see `bardo config show` for every setting and its origin"),
     }
 }
 
@@ -324,7 +327,7 @@ fn policy(config: &Config, devnet: bool) -> Finding {
     let of = if devnet { "devnets" } else { "real and test networks" };
     match bardo_runtime::policy::open(config, devnet) {
         Ok(_) if !file.exists() => {
-            Finding::ok(CHECK, format!("of {of}: none at {}; {} holds", file.display(), absent.as_str()))
+            Finding::ok(CHECK, format!("of {of}: none at {}; {} applies", file.display(), absent.as_str()))
         }
         Ok(keeper) => {
             Finding::ok(CHECK, format!("of {of}: {} is valid ({})", file.display(), keeper.current().policy.name()))
@@ -349,7 +352,7 @@ fn roles(config: &Config) -> Vec<Finding> {
         Ok(roles) => roles,
         Err(error) => return unusable(&error),
     };
-    let fix = "correct its file; until then this role cannot be used, and the others can";
+    let fix = "correct its file; until then only the other roles can be used";
     let broken = roles.broken().map(|(name, fault)| Finding::fail(CHECK, format!("{name}: {fault}"), fix));
     let mut findings: Vec<_> = broken.collect();
     if findings.is_empty() {
@@ -362,7 +365,7 @@ fn roles(config: &Config) -> Vec<Finding> {
 /// Checks the key files, and the account that the configuration names.
 fn keys(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "keys";
-    const FIX: &str = "`bardo keys list` shows what is there; `bardo keys import NAME` brings a key in again";
+    const FIX: &str = "`bardo keys list` shows the keys; `bardo keys import NAME` imports a key again";
     let listed = match Keystore::at(DataFolder::of(config).keys()).list() {
         Ok(listed) => listed,
         Err(error) => return vec![Finding::fail(CHECK, error, FIX)],
@@ -373,7 +376,7 @@ fn keys(config: &Config) -> Vec<Finding> {
         Ok(Some(entry)) => found.push(Finding::ok(CHECK, format!("{} acts: {}", entry.name, entry.address))),
         Ok(None) if found.is_empty() => {
             let (count, files) = (listed.len(), if listed.len() == 1 { "key file" } else { "key files" });
-            found.push(Finding::ok(CHECK, format!("{count} {files}; none is named to act")));
+            found.push(Finding::ok(CHECK, format!("{count} {files}; none is selected to sign")));
         }
         Ok(None) => {}
         Err(error) => found.push(Finding::fail(CHECK, error.message(), FIX)),
@@ -392,23 +395,23 @@ async fn endpoints(config: &Config) -> Vec<Finding> {
 /// Checks the configured source of quotes.
 async fn quotes(config: &Config) -> Finding {
     const CHECK: &str = "quotes";
-    const OWN: &str = "or leave it out: Bardo's own router quotes over the pools on chain";
+    const OWN: &str = "or remove the setting to use Bardo's own router, which quotes from on-chain pools";
     let settings = &config.quotes;
     match settings.choice() {
-        QuoteChoice::Own => Finding::ok(CHECK, "Bardo's own router, over the pools on chain"),
+        QuoteChoice::Own => Finding::ok(CHECK, "Bardo's own router, which quotes from on-chain pools"),
         QuoteChoice::Sidecar => {
             let Some(socket) = &settings.sidecar_socket else {
-                let fix = format!("say in BARDO_SIDECAR_SOCKET where it listens, {OWN}");
-                return Finding::fail(CHECK, "the sidecar is asked for, and no socket is set", &fix);
+                let fix = format!("set BARDO_SIDECAR_SOCKET to the path of its socket, {OWN}");
+                return Finding::fail(CHECK, "the sidecar is selected, but no socket is set", &fix);
             };
             let place = socket.value.display();
             // The sidecar refuses this invalid request, which shows that it is running.
             match Sidecar::new(socket.value.clone()).ask(&serde_json::json!({ "method": "hello" })).await {
                 Ok(_) | Err(ServiceError::Refused(_)) => {
-                    Finding::ok(CHECK, format!("the smart-order-router sidecar answers at {place}"))
+                    Finding::ok(CHECK, format!("the smart-order-router sidecar responds at {place}"))
                 }
                 Err(error) => {
-                    let fix = format!("start it as assets/sidecar says, {OWN}");
+                    let fix = format!("start it as described in assets/sidecar, {OWN}");
                     Finding::fail(CHECK, format!("the smart-order-router sidecar at {place}: {error}"), &fix)
                 }
             }
@@ -418,20 +421,20 @@ async fn quotes(config: &Config) -> Finding {
                 Ok(Some(api)) => api,
                 Ok(None) => {
                     let fix = format!("set the key in BARDO_UNISWAP_API_KEY, {OWN}");
-                    return Finding::fail(CHECK, "the Trading API is asked for, and there is no key", &fix);
+                    return Finding::fail(CHECK, "the Trading API is selected, but no key is set", &fix);
                 }
                 Err(error) => return Finding::fail(CHECK, error, &format!("correct the setting, {OWN}")),
             };
             let place = api.service().place();
             // No such transaction exists, so the response only shows that the key is accepted.
             match api.swaps(1, &[B256::ZERO]).await {
-                Ok(_) => Finding::ok(CHECK, format!("the Uniswap Trading API at {place} takes the key")),
+                Ok(_) => Finding::ok(CHECK, format!("the Uniswap Trading API at {place} accepts the key")),
                 Err(ServiceError::Refused(said)) if !said.as_str().starts_with("40") => {
                     Finding::note(CHECK, format!("the Uniswap Trading API at {place}: {said}"), OWN)
                 }
                 // A devnet's services respond like this for a chain that is not theirs.
                 Err(ServiceError::Refused(said)) if said.as_str().starts_with("400") => {
-                    Finding::ok(CHECK, format!("the Uniswap Trading API's shapes are served at {place}"))
+                    Finding::ok(CHECK, format!("a service with the Uniswap Trading API's format responds at {place}"))
                 }
                 Err(error) => {
                     let fix = format!("check the key and the address, {OWN}");
@@ -456,9 +459,9 @@ async fn settling(config: &Config) -> Vec<Finding> {
     let found = services.iter().map(|service| async move {
         let place = format!("{} at {}", service.settles, service.place);
         match service.check().await {
-            Ok(()) => Finding::ok(CHECK, format!("the service for {place} answers")),
+            Ok(()) => Finding::ok(CHECK, format!("the service for {place} responds")),
             Err(error) => {
-                let fix = "check that it runs and its address; until then no such order is placed";
+                let fix = "check its address and that it is running; until then no such order is placed";
                 Finding::fail(CHECK, format!("the service for {place}: {error}"), fix)
             }
         }
@@ -469,8 +472,8 @@ async fn settling(config: &Config) -> Vec<Finding> {
 /// Checks every configured private relay, with its status service.
 async fn relays(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "relay";
-    const FIX: &str = "check the URL in [chains.NAME] of the configuration; what must stay private is not sent until it \
-                       answers";
+    const FIX: &str = "check the URL in [chains.NAME] of the configuration; private transactions are not sent until it \
+                       responds";
     let configured = config.chains.iter().filter_map(|(name, chain)| Some((name, chain, chain.relay.as_ref()?)));
     let found = configured.map(|(name, chain, relay)| async move {
         let status = chain.relay_status.as_ref().map(|status| status.value.clone());
@@ -479,9 +482,9 @@ async fn relays(config: &Config) -> Vec<Finding> {
         let id = chain.chain_id.as_ref().map_or(1, |id| id.value);
         let asked = async { Relay::new(relay.value.clone(), status, id, HttpLimits::default(), clock)?.check().await };
         match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(())) => Finding::ok(CHECK, format!("{name}: {}{with} answers", relay.value)),
+            Ok(Ok(())) => Finding::ok(CHECK, format!("{name}: {}{with} responds", relay.value)),
             Ok(Err(error)) => Finding::fail(CHECK, format!("{name}: {error}"), FIX),
-            Err(_) => Finding::fail(CHECK, format!("{name}: no answer within {} s", PATIENCE.as_secs()), FIX),
+            Err(_) => Finding::fail(CHECK, format!("{name}: no response within {} s", PATIENCE.as_secs()), FIX),
         }
     });
     futures::future::join_all(found).await
@@ -498,17 +501,17 @@ async fn model(config: &Config) -> Option<Finding> {
     let (url, name) = (config.golem.model_url.as_ref()?, config.golem.model_name.as_ref()?);
     let (place, name) = (&url.value, SafeText::clean(&name.value, 80));
     Some(match tokio::time::timeout(PATIENCE, brain.check()).await {
-        Ok(Ok(Some(true))) => Finding::ok(CHECK, format!("{place} answers and has {name}")),
-        Ok(Ok(None)) => Finding::ok(CHECK, format!("{place} answers; it does not list its models")),
-        Ok(Ok(Some(false))) => Finding::fail(CHECK, format!("{place} answers and does not list {name}"), FIX),
+        Ok(Ok(Some(true))) => Finding::ok(CHECK, format!("{place} responds and has {name}")),
+        Ok(Ok(None)) => Finding::ok(CHECK, format!("{place} responds; it does not list its models")),
+        Ok(Ok(Some(false))) => Finding::fail(CHECK, format!("{place} responds but does not list {name}"), FIX),
         Ok(Err(error)) => Finding::fail(CHECK, format!("{place}: {error}"), FIX),
-        Err(_) => Finding::fail(CHECK, format!("{place}: no answer within {} s", PATIENCE.as_secs()), FIX),
+        Err(_) => Finding::fail(CHECK, format!("{place}: no response within {} s", PATIENCE.as_secs()), FIX),
     })
 }
 
 async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
     const CHECK: &str = "endpoint";
-    const FIX: &str = "check the URL and that the node runs; `bardo config show` says where it is set";
+    const FIX: &str = "check the URL and that the node is running; `bardo config show` prints where it is set";
     let asked = async {
         let client = ChainClient::connect(plan, ConnectRules::default(), clock).await?;
         let block = client.provider().get_block_number().await.map_err(golem_chain::provider::ProviderError::from)?;
@@ -518,8 +521,7 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
     };
     match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok((network, _, _, _, Some(dispute)))) => {
-            let fix =
-                "find out which endpoint is wrong and remove it; until then only exits and revocations are signed";
+            let fix = "find the wrong endpoint and remove it; until then only exits and revocations are signed";
             Finding::fail(CHECK, format!("{network}: {dispute}"), fix)
         }
         Ok(Ok((network, block, heads, several, None))) => {
@@ -534,7 +536,7 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
             }
         }
         Ok(Err(error)) => Finding::fail(CHECK, error, FIX),
-        Err(_) => Finding::fail(CHECK, format!("{}: no answer within {} s", plan.name, PATIENCE.as_secs()), FIX),
+        Err(_) => Finding::fail(CHECK, format!("{}: no response within {} s", plan.name, PATIENCE.as_secs()), FIX),
     }
 }
 
@@ -588,10 +590,10 @@ fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
     let told = heads.iter().filter_map(|(label, head)| Some((label, (*head)?)));
     let Some((furthest, most)) = told.max_by_key(|(_, head)| *head) else { return Vec::new() };
     let fault = |(label, head): &(SafeText, Option<u64>)| {
-        let Some(head) = head else { return Some(format!("{label} does not answer")) };
+        let Some(head) = head else { return Some(format!("{label} does not respond")) };
         let behind = most.saturating_sub(*head);
         let stands = behind > Thresholds::default().lag_blocks;
-        stands.then(|| format!("{label} is at block {head}, {behind} behind {furthest}: it may stand still"))
+        stands.then(|| format!("{label} is at block {head}, {behind} behind {furthest}: it may have stalled"))
     };
     heads.iter().filter_map(fault).collect()
 }
@@ -600,7 +602,7 @@ fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
 fn standing(network: &Network) -> String {
     let versions: Vec<String> = network.uniswap_versions().into_iter().map(|version| format!("{version:?}")).collect();
     if versions.is_empty() {
-        "no Uniswap in its address book (give one with --book)".into()
+        "no Uniswap contracts in its address book (set one with --book)".into()
     } else {
         format!("Uniswap {}, {} tokens", versions.join(" "), network.book.tokens().len())
     }
@@ -618,7 +620,7 @@ mod tests {
         assert_eq!(behind(&heads(&[("one", Some(303)), ("two", Some(300))])), [""; 0], "three blocks are a moment");
         assert_eq!(
             behind(&heads(&[("one", Some(304)), ("two", Some(300)), ("three", None)])),
-            ["two is at block 300, 4 behind one: it may stand still", "three does not answer"]
+            ["two is at block 300, 4 behind one: it may have stalled", "three does not answer"]
         );
         assert_eq!(behind(&[]), [""; 0]);
     }

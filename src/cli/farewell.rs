@@ -10,13 +10,13 @@ pub(super) fn say(told: &Farewell) -> Result<(), Failure> {
 
 fn text(told: &Farewell) -> String {
     let mut text = format!(
-        "{} trades, {} blocked, {} refused, {} unanswered, {} failed.\n",
+        "{} trades, {} blocked, {} rejected, {} unanswered, {} failed.\n",
         told.trades, told.blocked, told.refused, told.lapsed, told.failed
     );
     if let Some(short) = told.average_short {
         let side = if short < 0 { "above" } else { "below" };
         let short = short.unsigned_abs();
-        text.push_str(&format!("On average {}.{:04} % {side} what was quoted.\n", short / 10_000, short % 10_000));
+        text.push_str(&format!("On average {}.{:04} % {side} the quote.\n", short / 10_000, short % 10_000));
     }
     if let Some((before, after)) = told.equity {
         let change = match after.checked_sub(before) {
@@ -27,17 +27,17 @@ fn text(told: &Farewell) -> String {
                 Ok(less) => {
                     format!("-${}", bardo_base::format::grouped(&less.to_fixed(2, bardo_base::units::Rounding::Down)))
                 }
-                Err(_) => "not known".to_owned(),
+                Err(_) => "unknown".to_owned(),
             },
         };
         text.push_str(&format!(
-            "Worth {} at first and {} at last, gas included: {change}.\n",
+            "Value {} at the start and {} at the end, including gas: {change}.\n",
             bardo_base::format::dollars(before),
             bardo_base::format::dollars(after)
         ));
     }
     for line in &told.unsettled {
-        text.push_str(&format!("Not settled yet: {line}; the next start settles it.\n"));
+        text.push_str(&format!("Not settled yet: {line}; it is settled at the next start.\n"));
     }
     for line in &told.remarks {
         text.push_str(&format!("{line}\n"));
@@ -60,7 +60,7 @@ mod tests {
         let journal = Some(bardo_base::text::SafeText::clean("/data/run.jsonl", 60));
         let told = Farewell { trades: 3, average_short: Some(450), journal, ..Farewell::default() };
         let text = text(&told);
-        assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below what was quoted."), "{text}");
+        assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below the quote."), "{text}");
         assert!(text.contains("bardo log trades /data/run.jsonl > trades.csv"), "{text}");
         let none = super::text(&Farewell { journal: told.journal, ..Farewell::default() });
         assert!(!none.contains("CSV") && !none.contains("quoted"), "{none}");

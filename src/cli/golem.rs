@@ -40,11 +40,11 @@ pub(super) struct Run {
 fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
     let choice = Choice::of(config)?;
     if matches!(choice, Choice::Operator) {
-        let words = "where you lead no show is played; open the console without one: bardo --brain operator";
+        let words = "--brain operator plays no scenario; open the console without one: bardo --brain operator";
         return Err(Failure::usage(words.to_owned()));
     }
     if !matches!(choice, Choice::Scenario) && (run.step || run.speed.is_some()) {
-        let words = "a brain lives in the machine's time; --speed and --step are for shows";
+        let words = "a brain runs in real time; --speed and --step apply to scenarios only";
         return Err(Failure::usage(words.to_owned()));
     }
     Ok(choice)
@@ -55,7 +55,7 @@ pub(super) fn show(name: &str, environment: &Environment, flags: &Flags) -> Resu
     let scenario = scenario::find(name).map_err(|error| Failure::usage(error.to_string()))?;
     let config = load(environment, flags)?;
     if config.network.value != DEFAULT_NETWORK || !flags.rpc.is_empty() {
-        return Err(Failure::usage("shows are played on the devnet only; leave --network and --rpc out".to_owned()));
+        return Err(Failure::usage("scenarios run on the devnet only; remove --network and --rpc".to_owned()));
     }
     Ok(scenario)
 }
@@ -87,12 +87,12 @@ fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
 fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Failure> {
     match asked {
         None => Ok(ApprovalMode::Ask),
-        Some(_) if !led => {
-            Err(Failure::usage("a show answers as its file says; --approve is for a run that a brain leads".to_owned()))
-        }
-        Some(ApprovalMode::Always) => {
-            Err(Failure::usage("a brain's actions are never approved unseen: give --approve never or ask".to_owned()))
-        }
+        Some(_) if !led => Err(Failure::usage(
+            "a scenario answers as its file says; --approve applies to runs with a brain only".to_owned(),
+        )),
+        Some(ApprovalMode::Always) => Err(Failure::usage(
+            "a brain's actions are never approved unseen: use --approve never or --approve ask".to_owned(),
+        )),
         Some(asked @ (ApprovalMode::Never | ApprovalMode::Ask)) => Ok(asked),
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         return Ok(Exit::Error);
     }
     if led {
-        eprintln!("bardo: the brain is done");
+        eprintln!("bardo: the brain has finished");
         return Ok(Exit::Success);
     }
     // A run with a limited number of heartbeats may end early; remaining steps then do not count as missed.
@@ -152,7 +152,7 @@ fn unstopped(config: &Config) -> Result<(), Failure> {
     let stop = DataFolder::of(config).stop_file().read();
     match stop.level() {
         Some(level @ (StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke)) => {
-            let words = format!("{level} is in force, and no show is played under it; `bardo resume` lifts it");
+            let words = format!("{level} is in force, so the scenario cannot run; `bardo resume` lifts it");
             Err(Failure { exit: Exit::Blocked, error: words.into() })
         }
         Some(StopLevel::ExitOnly | StopLevel::Flatten) | None => Ok(()),
@@ -236,7 +236,7 @@ async fn follow(
     }
     let played = played.borrow().clone();
     if ticks.is_none() && !played.is_over() {
-        return Err("the show was left before its end".into());
+        return Err("the scenario was left before its end".into());
     }
     Ok(played)
 }
@@ -247,7 +247,9 @@ fn answer(operator: Operator, question: &Question) -> Option<Command> {
     let answer = match operator {
         Operator::Wait => return None,
         Operator::Approve => OperatorAnswer::Once,
-        Operator::Refuse => OperatorAnswer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) },
+        Operator::Refuse => {
+            OperatorAnswer::Refuse { reason: SafeText::clean("rejected by the scenario's operator", 60) }
+        }
     };
     // Scenarios run on devnets only, so the confirmation is filled in.
     Some(Command::Answer { key: question.key, answer, confirmation: question.requirement().met(), password: None })
@@ -258,8 +260,8 @@ fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failu
     if whole && played.is_over() {
         let left_out = scenario.beats.len().saturating_sub(played.beats + played.skipped);
         let died = played.phases.last() == Some(&Phase::Terminal);
-        let why = if died { "the Golem died" } else { "the show was left" };
-        missed.extend((left_out > 0).then(|| format!("{why} with {left_out} beats to play")));
+        let why = if died { "the Golem died" } else { "the scenario was left" };
+        missed.extend((left_out > 0).then(|| format!("{why} with {left_out} steps remaining")));
         missed.extend(scenario.missed_phases(&played.phases));
     }
     for missed in &missed {
@@ -268,9 +270,9 @@ fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failu
     if missed.is_empty() {
         let skipped = match played.skipped {
             0 => String::new(),
-            skipped => format!("; {skipped} left out, as their conditions did not hold"),
+            skipped => format!("; {skipped} skipped because their conditions were not met"),
         };
-        eprintln!("bardo: {}: {} beats, all as expected{skipped}", scenario.name, played.beats);
+        eprintln!("bardo: {}: {} steps, all as expected{skipped}", scenario.name, played.beats);
         return Ok(Exit::Success);
     }
     Ok(Exit::Error)

@@ -24,14 +24,15 @@ const YES: &str = "resume";
 
 /// Explanation of the level revoke.
 const KEYS: &str = "\
-Every running program on this data folder takes its Golem's keys away at once, and lowering the stop does not give them
-back: only a new start of the program does, with the stop lifted. `bardo call`, and your own hand in a console, still take
-back allowances and cancel orders, and sign nothing else. Where an account is delegated, the delegation on the chain
-stands until its owner disables it with the owner's own wallet: that key is never here.
+Every running process on this data folder drops its Golem's keys at once. Lowering the stop does not restore them: only
+a restart of the process with the stop lifted does. `bardo call`, and you yourself in a console, can still revoke
+allowances and cancel orders, but sign nothing else. An on-chain delegation of an account stays valid until its owner
+disables it with the owner's own wallet: that key is never here.
 ";
 
 /// Explanation for lowering the level revoke.
-const STAY: &str = "Programs that ran while it was in force keep their Golems without keys; start them anew for that.";
+const STAY: &str =
+    "Processes that ran while it was in force have dropped their Golems' keys; restart them to sign again.";
 
 pub(super) fn halt(
     level: StopLevel,
@@ -51,7 +52,7 @@ pub(super) fn halt(
     // If another process set a higher stop at the same moment, this one remains underneath it permanently.
     let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
     if beneath && !json {
-        print(&format!("{level} is set beneath it, and stays when it is released\n"))?;
+        print(&format!("{level} is also set, and remains in force when the hold is released\n"))?;
     } else if !json {
         print(&format!("{}\n", changed(level, &before, set.is_some())))?;
     }
@@ -79,23 +80,23 @@ pub(super) fn resume(
         return tell(&file, &before, json);
     };
     if level.is_some_and(|level| level >= standing) {
-        return Err(Failure::usage(format!("{standing} is in force; to go up, use `bardo halt --level`")));
+        return Err(Failure::usage(format!("{standing} is in force; to raise the level, use `bardo halt --level`")));
     }
     eprint!("{}", words(&before));
     if !std::io::stdin().is_terminal() {
-        let error = "going down the ladder needs your yes on a terminal: run `bardo resume` there yourself";
+        let error = "lowering the stop needs your approval on a terminal: run `bardo resume` there yourself";
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
-    let to = level.map_or("signing goes on".to_owned(), |level| format!("{level}: {}", meaning(level)));
+    let to = level.map_or("signing resumes".to_owned(), |level| format!("{level}: {}", meaning(level)));
     if standing == StopLevel::Revoke {
         eprintln!("{STAY}");
     }
-    eprint!("After this, {to}.\nType `{YES}` to do it: ");
+    eprint!("After this, {to}.\nType `{YES}` to confirm: ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     if answer.trim() != YES {
-        let error = "not resumed; everything stays as it was";
+        let error = "not resumed; nothing was changed";
         return Err(Failure { exit: Exit::Rejected, error: error.into() });
     }
     let by = format!("bardo resume, process {}", std::process::id());
@@ -123,7 +124,7 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
     let (level, reason, by) = match in_force {
         InForce::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
         InForce::Stop(stop) => (Some(stop.level), stop.reason.to_string(), stop.by.to_string()),
-        InForce::Garbled { why } => (in_force.level(), why.clone(), "a stop file that cannot be relied on".to_owned()),
+        InForce::Garbled { why } => (in_force.level(), why.clone(), "an unreadable stop file".to_owned()),
     };
     let stop = match of {
         InForce::Stop(stop) => stop.id.as_str(),
@@ -139,7 +140,7 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
         Ok(())
     };
     if let Err(Failure { error, .. }) = recorded() {
-        eprintln!("bardo: it holds, and is not on every audit trail: {error}");
+        eprintln!("bardo: the stop is set, but could not be recorded in every audit log: {error}");
     }
 }
 
@@ -160,7 +161,8 @@ fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Fail
             let folder = environment.get("BARDO_DATA_DIR").map(PathBuf::from);
             let folder = folder.map_or_else(|| Paths::find(environment).map(|paths| paths.data_dir), Ok)?;
             eprintln!(
-                "bardo: {error}\nbardo: using the data folder {}; if the configuration names another, put the stop there too",
+                "bardo: {error}\nbardo: using the data folder {}; if the configuration names another, set the stop \
+                 there too",
                 folder.display()
             );
             Ok(folder)
@@ -173,7 +175,7 @@ fn changed(to: StopLevel, before: &InForce, set: bool) -> String {
     match before.level() {
         None => format!("Changed: from no stop to {to}."),
         Some(from) if set && to > from => format!("Changed: from {from} to {to}."),
-        Some(_) if set => format!("Changed: {to} takes the place of a hold, and no release lifts it."),
+        Some(_) if set => format!("Changed: {to} replaces a hold, and releasing the hold does not lift it."),
         Some(from) if from == to => format!("Nothing changed: {to} was in force already."),
         Some(from) => format!(
             "Nothing changed: {from} was in force already and stops all that {to} stops. To go down to {to}, run \
@@ -190,7 +192,7 @@ fn words(in_force: &InForce) -> String {
         }
         InForce::Garbled { why } => {
             let why = SafeText::clean(why, 200);
-            format!("halt is in force, because the stop file cannot be relied on: {why}\n")
+            format!("halt is in force because the stop file cannot be read: {why}\n")
         }
     }
 }

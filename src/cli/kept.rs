@@ -25,23 +25,24 @@ pub(super) fn run(
         }
         DevnetAction::Snapshot { name, label } => {
             folder.snapshot_devnet(name, label)?;
-            done(json, "snapshot", name, &format!("snapshot {label} of {name} is made, its ledger included"))?;
+            done(json, "snapshot", name, &format!("snapshot {label} of {name} was created, including its ledger"))?;
         }
         DevnetAction::Restore { name, label } => {
             let snapshots = known(&folder, name)?.snapshots;
             if !snapshots.contains(label) {
                 return Err(DevnetError::NoSnapshot { devnet: name.clone(), label: label.clone() }.into());
             }
-            let what = format!("{name} and its ledger go back to snapshot {label}; everything since then is lost.");
+            let what =
+                format!("{name} and its ledger will be restored to snapshot {label}; everything since then is lost.");
             confirm(&what, name)?;
             folder.restore_devnet(name, label)?;
-            done(json, "restored", name, &format!("{name} is as it was at snapshot {label}"))?;
+            done(json, "restored", name, &format!("{name} was restored to snapshot {label}"))?;
         }
         DevnetAction::Delete { name } => {
             known(&folder, name)?;
-            confirm(&format!("{name} is deleted with its ledger and its snapshots."), name)?;
+            confirm(&format!("{name} will be deleted with its ledger and its snapshots."), name)?;
             folder.delete_devnet(name)?;
-            done(json, "deleted", name, &format!("{name} is deleted"))?;
+            done(json, "deleted", name, &format!("{name} was deleted"))?;
         }
     }
     Ok(Exit::Success)
@@ -52,8 +53,7 @@ pub(super) fn on_embedded(config: &Config) -> Result<(), Failure> {
     match Plan::from_config(config)? {
         Plan::Devnet => Ok(()),
         Plan::Endpoints(_) => {
-            let words = "--data keeps the devnet inside this program, and the network here is another one: leave one of \
-                         them out";
+            let words = "--data keeps this process's own devnet, but another network is selected: remove one of them";
             Err(Failure::usage(words.to_owned()))
         }
     }
@@ -71,14 +71,14 @@ fn confirm(what: &str, name: &DevnetName) -> Result<(), Failure> {
         let error = "this cannot be undone and needs your confirmation on a terminal: run the command there yourself";
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
-    eprint!("{what}\nType `{name}` to do it: ");
+    eprint!("{what}\nType `{name}` to confirm: ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     if answer.trim() == name.to_string() {
         Ok(())
     } else {
-        Err(Failure { exit: Exit::Rejected, error: "not confirmed; everything stays as it was".into() })
+        Err(Failure { exit: Exit::Rejected, error: "not confirmed; nothing was changed".into() })
     }
 }
 
@@ -98,14 +98,14 @@ fn told(kept: &KeptSummary) -> serde_json::Value {
 
 fn list(found: &[KeptSummary]) -> String {
     if found.is_empty() {
-        return "no devnet is kept; `bardo devnet --data NAME` or `bardo --data NAME` keeps one\n".to_owned();
+        return "no kept devnets; `bardo devnet --data NAME` or `bardo --data NAME` creates one\n".to_owned();
     }
     let mut text = String::new();
     for kept in found {
         let state = match (kept.is_in_use, kept.instance) {
             (true, _) => "in use",
             (false, Some(_)) => "ready",
-            (false, None) => "not begun, or damaged",
+            (false, None) => "empty, or damaged",
         };
         let snapshots: Vec<String> = kept.snapshots.iter().map(ToString::to_string).collect();
         let snapshots = if snapshots.is_empty() { "no snapshots".to_owned() } else { snapshots.join(", ") };

@@ -53,7 +53,7 @@ pub(super) fn run(action: &KeysAction, environment: &Environment, flags: &Flags,
         KeysAction::Import { name, mnemonic, index, keystore: file, secret_fd, password_fd } => {
             if secret_fd.is_some() && secret_fd == password_fd {
                 return Err(Failure::usage(
-                    "--secret-fd and --password-fd are to be two descriptors, one secret each".into(),
+                    "--secret-fd and --password-fd must be two different descriptors, each with one secret".into(),
                 ));
             }
             let name = free_name(&keystore, name)?;
@@ -97,10 +97,7 @@ fn create(
     let ledger = runtime.block_on(folder.open_real_ledger(SystemClock.now_millis()))?;
     let ledger: LedgerId = ledger.id().parse()?;
     let entry = keystore.create(name, key, password, &ledger)?;
-    eprintln!(
-        "Keep a copy of {} and of its password, apart from each other: without both the key is gone.",
-        entry.path.display()
-    );
+    eprintln!("Back up {} and its password in separate places: without both, the key is lost.", entry.path.display());
     let shown = Shown::from(entry);
     if json {
         print_json(&shown)?;
@@ -124,7 +121,7 @@ fn list(keystore: &Keystore, json: bool) -> Result<Exit, Failure> {
     if json {
         print_json(&shown)?;
     } else if shown.is_empty() {
-        print("no keys yet: `bardo keys new NAME` makes one, `bardo keys import NAME` brings one in\n")?;
+        print("no keys yet: `bardo keys new NAME` creates one, `bardo keys import NAME` imports one\n")?;
     } else {
         print(&table(&shown))?;
     }

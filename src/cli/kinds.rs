@@ -38,12 +38,12 @@ pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, 
         let state = match lacks.as_slice() {
             [] => "works".to_owned(),
             lacks if lacks.iter().all(|tool| all.get(tool).is_some()) => {
-                format!("not this role's: {}", lacks.join(", "))
+                format!("not in this role: {}", lacks.join(", "))
             }
             lacks => format!("lacks {}", lacks.join(", ")),
         };
         text.push_str(&format!("{kind:22}  {state:44}  {}\n", tools.join(" → ")));
     }
-    print(&format!("{text}\n{works} of {} kinds work\n", rows.len()))?;
+    print(&format!("{text}\n{works} of {} kinds available\n", rows.len()))?;
     Ok(Exit::Success)
 }

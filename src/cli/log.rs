@@ -93,7 +93,7 @@ pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
 pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let Some((connection, database)) = newest(environment, flags)? else {
         if head.is_some() {
-            return Err("there is no audit trail, and so none with that head".into());
+            return Err("there is no audit log yet, so none has that head".into());
         }
         eprintln!("bardo: nothing has been recorded yet");
         return Ok(Exit::Success);
@@ -103,7 +103,8 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
         print_json(&serde_json::json!({ "good": report.good(), "database": database, "report": report }))?;
     } else if report.good() {
         print(&format!(
-            "good: {} entries, in order and as they were written\nhead  {}\nKeep the head elsewhere; `bardo log verify --head` holds a later trail against it.\n",
+            "good: {} entries, in order and unchanged\nhead  {}\nKeep the head elsewhere; `bardo log verify --head` \
+             checks a later audit log against it.\n",
             report.entries, report.head.hash
         ))?;
     } else {

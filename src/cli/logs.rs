@@ -49,7 +49,7 @@ pub(super) fn start(config: &Config) -> Result<Option<LogGuards>, LogError> {
             Ok(Some(LogGuards { _log: log_guard, _spans: spans_guard }))
         }
         Err(error) => {
-            eprintln!("bardo: no logs, because {} cannot be used: {error}", folder.display());
+            eprintln!("bardo: logging is off because {} cannot be used: {error}", folder.display());
             Ok(None)
         }
     }
@@ -69,7 +69,9 @@ fn every_crate(filter: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LogError {
     /// The log filter is invalid.
-    #[error("log ({origin}): not a filter: write error, warn, info, debug or trace, or one such as bardo=debug")]
+    #[error(
+        "log ({origin}): not a valid filter; use error, warn, info, debug or trace, or a filter such as bardo=debug"
+    )]
     Filter {
         /// Source of the setting: flag, variable or file.
         origin: String,

@@ -169,8 +169,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     };
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
-        let words = "--data keeps the devnet of the console: leave it out of other commands and of shows; \
-                     `bardo devnet --data NAME` has one of its own";
+        let words = "--data keeps the console's devnet: remove it from other commands and from scenarios; `bardo \
+                     devnet` has its own --data NAME";
         return Err(Failure::usage(words.to_owned()));
     }
     match cli.command {
@@ -219,7 +219,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             halt::resume(level, password_fd, &environment, &flags, cli.json)
         }
         Some(Command::Reconcile { .. }) if look.paper => {
-            let words = "reconcile goes on from where the chain is, and paper mode signs nothing: leave --paper out";
+            let words =
+                "reconcile continues from the chain's state, which paper trading does not change: remove --paper";
             Err(Failure::usage(words.to_owned()))
         }
         Some(Command::Reconcile { key, password_fd }) => {

@@ -46,7 +46,7 @@ pub(super) fn run(action: PaperAction, environment: &Environment, flags: &Flags,
                 print_json(&json!({"actions": actions, "ledgers": ledgers.len()}))?;
             } else {
                 print(&format!(
-                    "{actions} actions on paper are forgotten; balances and limits begin from the chain's\n"
+                    "{actions} paper actions discarded; balances and limits start again from the chain's state\n"
                 ))?;
             }
         }
@@ -62,9 +62,9 @@ fn name(ledger: &Path) -> String {
 
 fn list(positions: &[(String, PaperPosition)]) -> String {
     if positions.is_empty() {
-        return "PAPER: nothing has moved\n".to_owned();
+        return "PAPER: no balance has changed\n".to_owned();
     }
-    let mut text = "PAPER: nothing of this was signed\n".to_owned();
+    let mut text = "PAPER: none of this was signed\n".to_owned();
     for (ledger, position) in positions {
         let whole = |raw: &str| {
             let amount = raw.parse().ok().and_then(|raw| TokenAmount::new(raw, position.decimals).ok());

@@ -30,10 +30,10 @@ pub(super) fn run(
     let Some(store) = folder.newest_store()? else {
         return match action {
             None => {
-                eprintln!("bardo: no Golem has lived here yet");
+                eprintln!("bardo: no Golem has run here yet");
                 Ok(Exit::Success)
             }
-            Some(PlaybookAction::Undo { .. }) => Err("no Golem has lived here yet: there is no change".into()),
+            Some(PlaybookAction::Undo { .. }) => Err("no Golem has run here yet, so there are no changes".into()),
         };
     };
     let ledger = store.path().parent().unwrap_or(Path::new("")).to_owned();
@@ -55,7 +55,7 @@ pub(super) fn run(
             if json {
                 print_json(&json!(undone))?;
             } else {
-                print(&format!("change {delta} of \"{}\" is taken back\n", undone.section))?;
+                print(&format!("change {delta} of \"{}\" was undone\n", undone.section))?;
             }
         }
     }
@@ -64,12 +64,12 @@ pub(super) fn run(
 
 fn list(deltas: &[Delta]) -> String {
     if deltas.is_empty() {
-        return "nothing was changed\n".to_owned();
+        return "no changes\n".to_owned();
     }
     let line = |text: &str| SafeText::clean(text, MOST).to_string();
     let mut text = String::new();
     for delta in deltas {
-        let undone = if delta.undone { "  (taken back)" } else { "" };
+        let undone = if delta.undone { "  (undone)" } else { "" };
         let network = SafeText::clean(&delta.network, MOST);
         text.push_str(&format!("{}  {network}  {}: {}{undone}\n", delta.delta, delta.section, delta.reason));
         text.push_str(&format!(
@@ -78,6 +78,6 @@ fn list(deltas: &[Delta]) -> String {
         ));
         text.push_str(&format!("   after   {}\n", line(&delta.after)));
     }
-    text.push_str("`bardo golem playbook undo NUMBER` takes one back; the newest of a section first.\n");
+    text.push_str("`bardo golem playbook undo NUMBER` undoes one; the newest of a section first.\n");
     text
 }

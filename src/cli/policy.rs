@@ -114,10 +114,10 @@ fn check(config: &Config, tool: &str, params: &[String], phase: Option<Phase>, j
         Some("approval") => {
             let told = Vec::<AskReason>::deserialize(reasons).unwrap_or_default();
             let why = told.iter().map(AskReason::to_string).collect::<Vec<_>>().join("; ");
-            said.push_str(&format!(", with your yes: {why}"));
+            said.push_str(&format!(", with your approval: {why}"));
         }
-        Some("delay") => said.push_str(", after a while in which you can cancel it"),
-        Some("notify") => said.push_str(", and you would be told"),
+        Some("delay") => said.push_str(", after a delay in which you can cancel it"),
+        Some("notify") => said.push_str(", and you would be notified"),
         _ => {}
     }
     said.push('\n');
@@ -146,8 +146,8 @@ fn check(config: &Config, tool: &str, params: &[String], phase: Option<Phase>, j
 /// its ledger ends with the process.
 async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger), Failure> {
     if Plan::from_config(config)? == Plan::Devnet {
-        let error = "the devnet inside a process takes its policy file as it is when it starts, and keeps a ledger of its \
-                     own: name a network with --network, or a running `bardo devnet` with --rpc";
+        let error = "a devnet inside a process reads its policy file at start and has a ledger of its own: name a \
+                     network with --network, or a running `bardo devnet` with --rpc";
         return Err(Failure::usage(error.to_owned()));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -163,7 +163,7 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exi
     runtime.block_on(async {
         let (rules, _opened, ledger) = rules(config).await?;
         let Some(waiting) = rules.pending() else {
-            print(&format!("nothing waits: {} holds\n", rules.policy().name()))?;
+            print(&format!("no change is pending: {} is in force\n", rules.policy().name()))?;
             return Ok(Exit::Success);
         };
         let mut said = "The policy file would change this:\n".to_owned();
@@ -176,19 +176,19 @@ fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exi
         if !accept {
             eprint!("{said}");
             rules.refuse(hash, &by, now).await?;
-            print("refused; what held goes on holding\n")?;
+            print("rejected; the previous policy stays in force\n")?;
             return Ok(Exit::Success);
         }
         if !consent::confirm(&said, "loosen")? {
-            let error = "not accepted; what held goes on holding";
+            let error = "not accepted; the previous policy stays in force";
             return Err(Failure { exit: Exit::Rejected, error: error.into() });
         }
         let proof = prove(config, &ledger, Authorisation::AcceptPolicy { hash }, password_fd).await?;
         // The approval covers only the policy that was shown.
         match rules.accept(hash, &by, SystemClock.now_millis(), proof).await? {
-            Some(adopted) => print(&format!("{} holds now\n", adopted.policy.name()))?,
+            Some(adopted) => print(&format!("{} is now in force\n", adopted.policy.name()))?,
             None => {
-                let error = "the file was changed meanwhile; look at it and run `bardo policy accept` again";
+                let error = "the file has changed since; review it and run `bardo policy accept` again";
                 return Err(Failure { exit: Exit::Blocked, error: error.into() });
             }
         }
@@ -201,11 +201,11 @@ fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit,
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (rules, opened, ledger) = rules(config).await?;
-        let refused = || Failure { exit: Exit::Rejected, error: "nothing was set back".into() };
+        let refused = || Failure { exit: Exit::Rejected, error: "nothing was reset".into() };
         let by = format!("bardo policy reset, process {}", std::process::id());
         match what {
             Reset::Breaker => {
-                let said = "Failures in a row count from nothing again, and trades pass at once.\n";
+                let said = "The count of consecutive failures starts again from zero, and trades pass at once.\n";
                 if !consent::confirm(said, "reset")? {
                     return Err(refused());
                 }
@@ -217,8 +217,8 @@ fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit,
                 let picked = account::pick(config, &opened.world)?;
                 let address = picked.map(|picked| picked.address()).ok_or_else(no_account)?;
                 let said = format!(
-                    "The stop-loss of {address} measures from what it is worth at its next action, and every Golem of \
-                     this folder from what it holds at its next heartbeat.\n"
+                    "The stop-loss of {address} will measure from its value at its next action, and that of every \
+                     Golem in this data folder from its holdings at its next heartbeat.\n"
                 );
                 if !consent::confirm(&said, "reset")? {
                     return Err(refused());
@@ -227,7 +227,7 @@ fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit,
                 let proof = prove(config, &ledger, wanted, password_fd).await?;
                 let marks = rules.forget_high_water(address, &by, SystemClock.now_millis(), proof).await?;
                 let lives = Memory::forget_high_waters(&ledger.store).await?;
-                print(&format!("{} high-water marks were forgotten\n", marks.saturating_add(lives)))?;
+                print(&format!("{} high-water marks were reset\n", marks.saturating_add(lives)))?;
             }
         }
         Ok(Exit::Success)
@@ -281,8 +281,9 @@ fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Ex
         }))?;
         return Ok(Exit::Success);
     }
-    let there = if path.exists() { "" } else { " (not there)" };
-    let mut text = format!("{}  {}\n{}{there}\nholds on {networks}\n\n", policy.name(), policy.hash(), path.display());
+    let there = if path.exists() { "" } else { " (missing)" };
+    let mut text =
+        format!("{}  {}\n{}{there}\napplies to {networks}\n\n", policy.name(), policy.hash(), path.display());
     let rows: Vec<[String; 4]> = fields
         .iter()
         .map(|field| [field.name.clone(), field.value.clone(), policy.set_by(&field.name), enforced(field, &installed)])
@@ -305,7 +306,7 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Fai
     if let Some(asked) = asked.filter(|_| wanted.is_empty()) {
         let near = nearest(asked, fields.iter().map(|field| field.name.as_str()));
         let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        return Err(Failure::usage(format!("a policy has no such field{near} (`bardo policy explain` lists them)")));
+        return Err(Failure::usage(format!("unknown policy field{near} (`bardo policy explain` lists the fields)")));
     }
     if json {
         let all: Vec<_> = wanted
@@ -326,11 +327,11 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Fai
     let mut text = String::new();
     if asked.is_none() {
         text.push_str(
-            "# What an agent may do. A file begins with a preset and says where it differs from it; a field\n\
-             # that is not here is refused. Dollars and percent stand in quotes, so that no digit is lost.\n\
+            "# What an agent may do. A file names a preset and then the fields that differ from it; an unknown\n\
+             # field is an error. Dollars and percentages are quoted, so that no digit is lost.\n\
              # Presets: read-only (signs nothing), demo (for the devnet), defi-trading, paranoid.\n\
-             # Tighter figures hold as soon as the file is saved; looser ones wait for your yes.\n\
-             # This is the policy that holds now: what is commented out is what its preset says.\n\n",
+             # Tighter values apply as soon as the file is saved; looser ones wait for your approval.\n\
+             # This is the policy in force: values of its preset are commented out.\n\n",
         );
         text.push_str(&format!("preset = \"{}\"\n", preset.as_str()));
     }

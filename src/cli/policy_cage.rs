@@ -35,12 +35,12 @@ pub(super) fn run(config: &Config, action: &CageAction, paper: bool, json: bool)
         CageAction::Clear { password_fd, .. } => (true, *password_fd),
     };
     if paper {
-        let error = "the rules are on the chain, and --paper signs nothing: run it without --paper";
+        let error = "the rules are set by a transaction, and --paper signs nothing: run it without --paper";
         return Err(Failure::usage(error.to_owned()));
     }
     if Plan::from_config(config)? == Plan::Devnet {
-        let error = "the chains of the devnet inside a process end with it: name a network with --network, or a running \
-                     `bardo devnet` with --rpc";
+        let error = "a devnet inside a process ends with it: name a network with --network, or a running `bardo \
+                     devnet` with --rpc";
         return Err(Failure::usage(error.to_owned()));
     }
     consent::attended()?;
@@ -88,7 +88,7 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
         };
         match change {
             Some(change) => wanted.push((state, change)),
-            None if clear => print(&format!("{}: PolicyCage keeps no rules of {address}\n", state.chain))?,
+            None if clear => print(&format!("{}: PolicyCage has no rules for {address}\n", state.chain))?,
             None => print(&format!("{}: PolicyCage agrees with the policy {}\n", state.chain, policy.name()))?,
         }
     }
@@ -120,8 +120,8 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
             return Err(Failure { exit: Exit::Error, error: error.into() });
         }
         let done = match change {
-            CageChange::Set(_) => format!("PolicyCage keeps the rules that follow from the policy {}", policy.name()),
-            CageChange::Clear => "PolicyCage keeps no rules".to_owned(),
+            CageChange::Set(_) => format!("PolicyCage now has the rules of the policy {}", policy.name()),
+            CageChange::Clear => "PolicyCage has no rules".to_owned(),
         };
         print(&format!("{}: {done} (transaction {hash})\n", state.chain))?;
     }
@@ -158,7 +158,7 @@ fn refused(error: ToolError) -> Failure {
 /// Describes the state of a change that did not complete.
 fn ended(state: &State) -> String {
     match state {
-        State::Unclear => "no block has it yet; `bardo log --follow` tells of it".to_owned(),
+        State::Unclear => "it is not in a block yet; `bardo log --follow` shows when it is".to_owned(),
         State::Reverted => "the transaction reverted".to_owned(),
         State::Stopped { why, .. } => format!("stopped before it was sent: {why}"),
         State::Done | State::Placed | State::Simulated => "nothing was sent".to_owned(),
@@ -167,9 +167,9 @@ fn ended(state: &State) -> String {
 
 const fn status(status: CageStatus) -> &'static str {
     match status {
-        CageStatus::None => "none: the contract checks nothing of this account",
-        CageStatus::Agrees => "set, and the same as follow from the policy",
-        CageStatus::Differs => "set, and others than follow from the policy",
+        CageStatus::None => "none: the contract checks nothing for this account",
+        CageStatus::Agrees => "set, and equal to the policy's",
+        CageStatus::Differs => "set, but different from the policy's",
     }
 }
 
@@ -188,13 +188,13 @@ fn in_words(opened: &OpenWorld, state: &CageState, policy: &Policy) -> String {
     match &state.by_policy {
         Ok(derived) => {
             if let Some(network) = network.filter(|_| state.status() != CageStatus::Agrees) {
-                text.push_str(&limits("by policy", &derived.rules, network));
+                text.push_str(&limits("in policy", &derived.rules, network));
             }
             for Difference { rule, of, on_chain, by_policy } in &state.differences {
                 let none = || "not allowed".to_owned();
                 let of = of.as_ref().map(|of| format!(" {of}")).unwrap_or_default();
                 let (chain, policy) = (on_chain.clone().unwrap_or_else(none), by_policy.clone().unwrap_or_else(none));
-                text.push_str(&format!("  differs     {rule}{of}: {chain} on chain, {policy} by the policy\n"));
+                text.push_str(&format!("  differs     {rule}{of}: {chain} on chain, {policy} in the policy\n"));
             }
             for gap in &derived.gaps {
                 text.push_str(&format!("  note        {}\n", gap_in_words(gap)));
@@ -203,8 +203,8 @@ fn in_words(opened: &OpenWorld, state: &CageState, policy: &Policy) -> String {
         Err(error) => text.push_str(&format!("  note        {error}\n")),
     }
     text.push_str(
-        "  note        Bardo checks these rules before it signs; the contract checks them itself only where the account \
-         delegates\n",
+        "  note        Bardo checks these rules before it signs; the contract enforces them only for delegated \
+         accounts\n",
     );
     text
 }
@@ -242,16 +242,19 @@ fn limits(title: &str, rules: &Rules, network: &Network) -> String {
 fn gap_in_words(gap: &Gap) -> String {
     match gap {
         Gap::Unpriced { tokens } => {
-            format!("the policy allows {}, and the contract will refuse them: no feed prices them", tokens.join(", "))
+            format!(
+                "the policy allows {}, but the contract will reject them: they have no price feed",
+                tokens.join(", ")
+            )
         }
         Gap::ValueMayLeave => {
-            "the contract bounds neither loss nor drawdown, because the policy allows transfers or bridges, \
-                               which it would count as losses; Bardo's own checks bound them"
+            "the contract does not limit loss or drawdown, because the policy allows transfers or bridges, which it \
+                               would count as losses; Bardo's own checks limit both"
                 .to_owned()
         }
         Gap::PlainSends { named } => format!(
-            "the policy allows any recipient, and the contract will allow plain sends of the native token to {named} named \
-             recipients only: name them in allowed_recipients"
+            "the policy allows any recipient, but the contract will allow plain transfers of the native token to \
+             {named} named recipients only: list recipients in allowed_recipients"
         ),
     }
 }

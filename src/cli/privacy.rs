@@ -6,7 +6,7 @@
 pub(super) fn keep_memory_private() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "other programs of this user can read this one's memory");
+        tracing::warn!(%error, "other processes of this user can read this one's memory");
     }
 }
 

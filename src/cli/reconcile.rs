@@ -36,7 +36,7 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let config = load(environment, flags)?;
     if Plan::from_config(&config)? == Plan::Devnet {
-        let error = "the devnet inside a process is used by that process alone: name a network with --network, or a \
+        let error = "a devnet inside a process is used by that process alone: name a network with --network, or a \
                      running `bardo devnet` with --rpc";
         return Err(Failure::usage(error.to_owned()));
     }
@@ -112,26 +112,26 @@ async fn agree(
 ) -> Result<(), Failure> {
     if standing.waits_outside {
         let error = format!(
-            "something that is not in this ledger still waits at the endpoint of {}: reconcile once it is in a block",
+            "a transaction that is not in this ledger is still pending on {}: reconcile once it is in a block",
             standing.chain
         );
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
     let said = if standing.outside.is_none() {
         format!(
-            "If the chain is right, Bardo gives the nonces that were passed over to the next transactions on {}, from \
-             {} on. A wrong answer of an endpoint may have moved the ledger past them.\n",
+            "If the chain is right, Bardo gives the skipped nonces to the next transactions on {}, starting at {}. A \
+             wrong response of an endpoint may have moved the ledger past them.\n",
             standing.chain, standing.chain_next
         )
     } else {
         format!(
-            "If these were yours, Bardo goes on with nonce {} on {}. If they were not, somebody else has the key of {}: say \
-         no, and move what it holds.\n",
+            "If these were yours, Bardo continues with nonce {} on {}. If they were not, someone else has the key of \
+         {}: reject, and move its assets.\n",
             standing.chain_next, standing.chain, standing.account
         )
     };
     if !consent::confirm(&said, YES)? {
-        let error = "nothing was changed: the account goes on signing nothing";
+        let error = "nothing was changed: the account still signs nothing";
         return Err(Failure { exit: Exit::Rejected, error: error.into() });
     }
     let by = format!("bardo reconcile, process {}", std::process::id());
@@ -141,7 +141,7 @@ async fn agree(
     let trails = [Trail::new(ledger.store.clone(), clock.clone())];
     let proof = reauthentication::prove(&data, &trails, wanted, devnet, given, &**clock).await;
     reconcile::take_over(opened, ledger, clock, standing, &by, proof.map_err(password::refused)?).await?;
-    print(&format!("{}: goes on with nonce {}\n", standing.chain, standing.chain_next))
+    print(&format!("{}: continues with nonce {}\n", standing.chain, standing.chain_next))
 }
 
 /// Lists everything else that will be sent with the first transaction: transactions and orders that an earlier run has
@@ -154,10 +154,10 @@ fn again(looking: &Acting) -> Result<String, Failure> {
     };
     let signed = orders.iter().filter(|order| order.stage == Stage::Signed);
     let lines = waiting.iter().map(|left| {
-        let when = if left.now { "sent again" } else { "watched, and sent again once the stop is lifted" };
-        format!("  {when}, as an earlier run has signed it: {}\n", left.hash)
+        let when = if left.now { "re-sent" } else { "watched, and re-sent after the stop is lifted" };
+        format!("  {when}, signed by an earlier run: {}\n", left.hash)
     });
-    let orders = signed.map(|order| format!("  handed in, as an earlier run has signed it: order {}\n", order.hash));
+    let orders = signed.map(|order| format!("  submitted, signed by an earlier run: order {}\n", order.hash));
     Ok(lines.chain(orders).collect())
 }
 
@@ -175,14 +175,14 @@ async fn send(
         let (back, gaps) = (standing.left_over.len(), standing.gaps.len());
         if back + gaps > 0 {
             said.push_str(&format!(
-                "On {}, {} transactions take these allowances back and fill the gaps. They move no token and cost gas.\n",
+                "On {}, {} transactions revoke these allowances and fill the gaps. They move no token and cost gas.\n",
                 standing.chain,
                 back.max(gaps)
             ));
         }
     }
     if !again.is_empty() {
-        said.push_str(&format!("Before them goes what is signed already, whatever it moves:\n{again}"));
+        said.push_str(&format!("These are already signed and are sent first:\n{again}"));
     }
     if !consent::confirm(&said, SEND)? {
         return Err(Failure { exit: Exit::Rejected, error: "nothing was sent".into() });
@@ -208,11 +208,13 @@ async fn send(
             let (hash, nonce) = leg
                 .map_or((String::new(), String::new()), |leg| (leg.hash.to_string(), format!(", nonce {}", leg.nonce)));
             if committed.state != State::Done {
-                let error =
-                    format!("{}: {hash} is sent and has no end yet; `bardo log --follow` tells of it", standing.chain);
+                let error = format!(
+                    "{}: {hash} was sent and is not settled yet; `bardo log --follow` shows when it is",
+                    standing.chain
+                );
                 return Err(Failure { exit: Exit::Error, error: error.into() });
             }
-            print(&format!("{}: done by {hash}{nonce}\n", standing.chain))?;
+            print(&format!("{}: done in {hash}{nonce}\n", standing.chain))?;
         }
     }
     Ok(())
@@ -221,36 +223,37 @@ async fn send(
 /// Returns the tool under whose name the transactions are sent.
 fn revoking() -> Result<&'static ToolDef, Failure> {
     let found = ALL_TOOL_DEFS.iter().copied().find(|tool| tool.meta.name == "token_revoke");
-    found.ok_or_else(|| Failure { exit: Exit::Error, error: "this build cannot take allowances back".into() })
+    found.ok_or_else(|| Failure { exit: Exit::Error, error: "this build cannot revoke allowances".into() })
 }
 
 fn words(standing: &Standing) -> String {
     let Standing { chain, chain_id, account, chain_next, chain_pending, ledger_next, .. } = standing;
     let waits = match chain_pending.saturating_sub(*chain_next) {
-        0 => "nothing waits".to_owned(),
-        some => format!("{some} wait at the endpoint"),
+        0 => "none pending".to_owned(),
+        some => format!("{some} pending"),
     };
     let ledger = ledger_next.map_or_else(
-        || "never signed from this ledger".to_owned(),
-        |next| format!("next nonce {next}, {} without an end", standing.open.len()),
+        || "nothing signed yet from this ledger".to_owned(),
+        |next| format!("next nonce {next}, {} not settled", standing.open.len()),
     );
     let mut text =
         format!("{chain} ({chain_id})  {account}\n  chain    next nonce {chain_next}, {waits}\n  ledger   {ledger}\n");
     if let Some((first, last)) = standing.outside {
         let which = if first == last { format!("nonce {first} was") } else { format!("nonces {first} to {last} were") };
-        text.push_str(&format!("  {which} spent by something that is not in this ledger\n"));
+        text.push_str(&format!("  {which} used by transactions that are not in this ledger\n"));
     }
     if standing.waits_outside {
-        text.push_str("  something that is not in this ledger waits at the endpoint\n");
+        text.push_str("  a transaction that is not in this ledger is pending\n");
     }
     for (first, last) in &standing.ahead {
         let which = if first == last { format!("nonce {first} is") } else { format!("nonces {first} to {last} are") };
         text.push_str(&format!(
-            "  {which} passed over in the ledger, and nothing was signed there: later ones wait until you say that the chain is right\n"
+            "  {which} skipped in the ledger, and nothing was signed with them: later ones wait until you confirm that \
+             the chain is right\n"
         ));
     }
     for gap in &standing.gaps {
-        text.push_str(&format!("  nonce {gap} is free, and later ones are taken: the next transaction fills it\n"));
+        text.push_str(&format!("  nonce {gap} is unused, and later ones are used: the next transaction fills it\n"));
     }
     for one in &standing.allowances.rows {
         let amount = one.amount.map_or_else(|| format!("{} (raw)", one.raw), |amount| amount.to_string());
@@ -262,7 +265,7 @@ fn words(standing: &Standing) -> String {
         text.push_str(&format!("  {whom} may take {amount} {}{until}\n", one.symbol));
     }
     for one in &standing.allowances.silent {
-        text.push_str(&format!("  {} {} did not say what others may take of it: ask again\n", one.symbol, one.token));
+        text.push_str(&format!("  {} {} did not return its allowances: run this again\n", one.symbol, one.token));
     }
     for LeftOver { token, spender, amount, inside, .. } in &standing.left_over {
         let through = if inside.is_some() { " through Permit2" } else { "" };

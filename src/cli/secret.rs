@@ -22,8 +22,8 @@ pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Fai
 /// Reads a password for encryption. A prompt asks for it twice.
 pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, Failure> {
     let password = for_a_new_key(password(&read(fd, what)?))?;
-    if fd.is_none() && !password.is(&self::password(&from_prompt("the same again")?)) {
-        return Err("the two passwords differ: nothing was made".into());
+    if fd.is_none() && !password.is(&self::password(&from_prompt("repeat it")?)) {
+        return Err("the two passwords differ: nothing was created".into());
     }
     Ok(password)
 }
@@ -52,7 +52,7 @@ fn open(fd: u32, what: &str) -> Result<File, Failure> {
     // Opening by path avoids unsafe code and gives the same pipe or file.
     let file = File::open(format!("/dev/fd/{fd}")).map_err(|error| failed(fd, what, &error))?;
     if file.is_terminal() {
-        return Err(failed(fd, what, &"it is a terminal, which would show it; leave the option out to be asked"));
+        return Err(failed(fd, what, &"it is a terminal, which would show it; remove the option to be asked"));
     }
     Ok(file)
 }
@@ -80,7 +80,7 @@ fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> 
     if bytes.is_empty() {
         return Err(failed(&"it is empty"));
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| failed(&"it is no text"))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| failed(&"it is not UTF-8 text"))?;
     Ok(Zeroizing::new(text.to_owned()))
 }
 
@@ -104,7 +104,8 @@ impl Drop for Raw {
 
 fn from_prompt(what: &str) -> Result<Zeroizing<String>, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        let text = format!("there is no terminal to ask for the {what} at: give it by a file descriptor (see --help)");
+        let text =
+            format!("no terminal is available to ask for the {what}: pass it through a file descriptor (see --help)");
         return Err(Failure::usage(text));
     }
     // Raw mode must start before the prompt; otherwise early input would be displayed.

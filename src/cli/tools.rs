@@ -21,7 +21,7 @@ pub(super) fn run(
             None => {
                 let near = catalog.nearest(name).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
                 let name = SafeText::clean(name, 64);
-                return Err(Failure::usage(format!("no tool is called '{name}'{near} (`bardo tools` lists them)")));
+                return Err(Failure::usage(format!("unknown tool '{name}'{near} (`bardo tools` lists them)")));
             }
         },
         None => catalog.filter(Filter { profile, category, capability: None }).map(|entry| &**entry).collect(),
@@ -89,7 +89,7 @@ const COLUMNS_CHARS: usize = 44;
 
 fn table(entries: &[&Entry]) -> String {
     if entries.is_empty() {
-        return "no tool fits; `bardo tools` without a filter lists all\n".to_owned();
+        return "no tool matches; `bardo tools` without a filter lists all\n".to_owned();
     }
     let width = entries.iter().map(|entry| entry.def.meta.name.len()).max().unwrap_or(0);
     let mut text =
@@ -135,7 +135,7 @@ fn detail(entry: &Entry) -> String {
         meta.risk_tier,
         meta.tick_budget,
         meta.tick_budget.limit().as_secs(),
-        if meta.idempotent { "repeating it changes nothing further" } else { "repeating it acts again" },
+        if meta.idempotent { "repeating it has no further effect" } else { "repeating it acts again" },
     ));
     text.push_str("Parameters\n");
     let required = entry.input_schema["required"].as_array().cloned().unwrap_or_default();

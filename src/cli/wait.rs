@@ -41,7 +41,7 @@ pub(super) async fn until_ended(
         };
         response = match orders.wait(record.hash, left.saturating_add(GRACE), nudge).await {
             Ok(record) => ended(orders, response, &record),
-            Err(error) => with_remark(response, &format!("its end could not be looked at: {error}")),
+            Err(error) => with_remark(response, &format!("its outcome could not be read: {error}")),
         };
     }
     response
@@ -73,7 +73,7 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolRe
     let text = |name: &str| card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let what = if matches!(record.status, OrderState::Bridge(_)) { "Intent" } else { "Order" };
     let said = format!("{what} {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
-    let refund = if is_locked(record) { " Take it back with intent_refund." } else { "" };
+    let refund = if is_locked(record) { " Get it back with intent_refund." } else { "" };
     response.explanation = Some(format!("{}{refund}", said.trim_end()));
     let hints = response.decision_hints.get_or_insert_with(|| json!({}));
     if let Value::Object(hints) = hints {

@@ -90,11 +90,11 @@ fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
         ("entryPoint", "arbitrary calls"),
         ("delegationManager", "arbitrary calls"),
         ("orderCosigner", "private key"),
-        ("quoterV2", "takes no tokens"),
-        ("v3Factory", "takes no tokens"),
-        ("wrappedNative", "takes no tokens"),
-        ("v2DutchReactor", "only by orders"),
-        ("originSettler", "only by orders"),
+        ("quoterV2", "never lets it take tokens"),
+        ("v3Factory", "never lets it take tokens"),
+        ("wrappedNative", "never lets it take tokens"),
+        ("v2DutchReactor", "only through orders"),
+        ("originSettler", "only through orders"),
     ] {
         let spender = contract(name);
         refused(&call(home.path(), "token_approve", &approve(&spender)), says);

@@ -175,7 +175,7 @@ fn on_a_terminal_with(
 }
 
 /// Prompts of `bardo resume`, in order.
-const WORD: &str = "Type `resume` to do it: ";
+const WORD: &str = "Type `resume` to confirm: ";
 const ASKED: &str = "password of the key main: ";
 
 #[test]
@@ -462,7 +462,7 @@ fn waits(home: &Path, url: &str) -> bool {
     String::from_utf8(asked.stderr).unwrap().contains("max_gas_usd")
 }
 
-const LOOSEN: &str = "Type `loosen` to do it: ";
+const LOOSEN: &str = "Type `loosen` to confirm: ";
 
 #[test]
 fn a_looser_policy_takes_the_password_on_a_real_network() {
@@ -492,7 +492,7 @@ fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
         let lines = [(LOOSEN, "loosen\n"), (ASKED, typed.as_str())];
         let (shown, code) = on_a_terminal_with(home.path(), &[], &accept, &lines, change);
         assert!(code != 0 && shown.contains("44") && !shown.contains("999"), "{shown}");
-        assert!(shown.contains("changed meanwhile") && waits(home.path(), &url), "{shown}");
+        assert!(shown.contains("changed since") && waits(home.path(), &url), "{shown}");
     }
 }
 
@@ -500,7 +500,7 @@ fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
 fn resetting_the_breaker_takes_the_password_on_a_real_network() {
     let (home, url) = with_a_looser_policy();
     let reset = ["--rpc", url.as_str(), "policy", "reset", "breaker"];
-    let lines = [("Type `reset` to do it: ", "reset\n"), (ASKED, "guess\r")];
+    let lines = [("Type `reset` to confirm: ", "reset\n"), (ASKED, "guess\r")];
     let (shown, code) = on_a_terminal(home.path(), &[], &reset, &lines);
     assert!(code != 0 && !shown.contains("the breaker is closed"), "{shown}");
 }
@@ -623,7 +623,7 @@ fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
     let next = || -> i64 { ledger.query_row("SELECT next_nonce FROM sender_lane", [], |row| row.get(0)).unwrap() };
     let arguments = network.arguments();
     let reconcile: Vec<&str> = arguments.iter().map(String::as_str).chain(["reconcile"]).collect();
-    let word = ("Type `reconcile` to do it: ", "reconcile\n");
+    let word = ("Type `reconcile` to confirm: ", "reconcile\n");
     for tried in ["\r", "guess\r", "\u{3}"] {
         let (shown, code) = on_a_terminal(home.path(), &[], &reconcile, &[word, (ASKED, tried)]);
         assert!(code != 0 && next() == 0, "{tried:?}: {shown}");

@@ -117,8 +117,8 @@ async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
             let unknown = ErrorCode::SafetyPriceUnknown;
             // Under a stop only a fair exit passes, and the cost of this one is unknown.
             let by_exit = level.map_or(unknown, |_| ErrorCode::Halted);
-            refused(&house, &golem, exit(), by_exit, "base chain").await;
-            refused(&house, &golem, kind("revoke", None), unknown, "base chain").await;
+            refused(&house, &golem, exit(), by_exit, "L1 data fee").await;
+            refused(&house, &golem, kind("revoke", None), unknown, "L1 data fee").await;
         }
     }
     // Within the bound both succeed, also under the stop.
@@ -154,7 +154,7 @@ async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
     for fault in [slot(1), slot(2)] {
         write(&house, fault, REVERTS).await;
         for action in [exit(), kind("revoke", None), swap("USDC", "UNI", "20")] {
-            refused(&house, &golem, action, ErrorCode::SafetyPriceUnknown, "base chain").await;
+            refused(&house, &golem, action, ErrorCode::SafetyPriceUnknown, "L1 data fee").await;
         }
         write(&house, fault, U256::ZERO).await;
     }
@@ -200,7 +200,7 @@ async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
     let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), U256::from(50 * MODEST)).await;
     let State::Stopped { code, why } = state else { panic!("{state:?}") };
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded, "{why}");
-    assert!(why.contains("base chain"), "{why}");
+    assert!(why.contains("L1 data fee"), "{why}");
     assert_eq!((signed, left), (2, U256::ZERO), "the allowance and its revocation: {remarks:?}");
     // A thousand native tokens: not even the revocation is paid for, and the result reports that.
     let most = U256::from(HUGE) * U256::from(1_000);

@@ -293,7 +293,7 @@ async fn six_dollars_in_one_tick_are_no_price() {
     market.passes(1_000).await;
     let genuine = market.genuine(Token::Uni);
     let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 /// Transport that records requests, and fails every request that contains `failing`.
@@ -398,7 +398,7 @@ async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() 
     bent.trade(620.0).await;
     market.passes(1_000).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -413,7 +413,7 @@ async fn far_parked_liquidity_around_one_tick_is_no_depth() {
     bent.trade(0.5).await;
     market.passes(1_000).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -425,7 +425,7 @@ async fn a_pool_younger_than_the_window_is_no_price() {
     bent.trade(10_000.0).await;
     market.passes(600).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -436,7 +436,7 @@ async fn a_pool_that_nobody_traded_in_is_no_price() {
     market.passes(2_000).await;
     let genuine = market.genuine(Token::Uni);
     let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
     // After one trade and a full window it counts as a price, which no feed confirms.
     bent.trade(50_000.0).await;
     market.passes(1_000).await;
@@ -455,7 +455,7 @@ async fn liquidity_of_one_block_is_no_depth() {
     market.passes(1_000).await;
     bent.provide(-2_000, 2_000, 5_000_000.0).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
-    assert!(refused.contains("no feed prices it"), "{refused}");
+    assert!(refused.contains("it has no price feed"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -668,7 +668,7 @@ async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
         let (position, liquidity) = bent.newest().await;
         assert!(liquidity > 0);
         let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
-        assert!(refused.contains("no feed prices it"), "round {round}: {refused}");
+        assert!(refused.contains("it has no price feed"), "round {round}: {refused}");
         let params = Enumerable::DecreaseLiquidityParams {
             tokenId: position,
             liquidity,

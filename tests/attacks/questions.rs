@@ -665,7 +665,7 @@ fn on_the_command_line_a_bare_yes_to_a_first_payment_approves_nothing() {
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ad"));
     // The first prompt is for a warning; `yes` does not acknowledge it.
-    let (shown, code) = on_a_terminal(&url, home.path(), &call, &[("Type ok once you have read it: ", "yes")]);
+    let (shown, code) = on_a_terminal(&url, home.path(), &call, &[("Type ok when you have read it: ", "yes")]);
     assert_ne!(code, 0, "{shown}");
     assert_eq!(nonce(&url), before, "{shown}");
     assert!(
@@ -679,7 +679,7 @@ fn on_the_command_line_wrong_digits_approve_nothing_and_the_right_ones_do() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ae"));
-    let ok = ("Type ok once you have read it: ", "ok");
+    let ok = ("Type ok when you have read it: ", "ok");
     let (typed, yes) = ("To confirm, type the last four characters", "recorded as the reason: ");
     // Digits of another address, then once more from the beginning.
     let lines = [ok, (typed, "00ad"), (yes, "yes"), ok, (typed, "00AE"), (yes, "raw"), (yes, "yes")];
@@ -702,7 +702,7 @@ fn a_lookalike_of_a_known_address_is_paid_only_after_typing_the_digits_that_diff
     let known = known.env_clear().env("BARDO_HOME", home.path()).stdin(Stdio::null()).output().unwrap();
     assert!(known.status.success(), "{}", String::from_utf8_lossy(&known.stdout));
     let (before, call) = (nonce(&url), payment("0x70990000000000000000000000000000000079C8"));
-    let (read, typed) = ("Type ok once you have read it: ", "To confirm, type the four characters after 0x7099");
+    let (read, typed) = ("Type ok when you have read it: ", "To confirm, type the four characters after 0x7099");
     let yes = "recorded as the reason: ";
     // Read and approved with the last characters typed, in which the two addresses do not differ.
     let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), (yes, "yes"), (read, "no")];
@@ -820,7 +820,7 @@ fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
         assert_eq!(pays("never", LOOKALIKE), 0, "{forged}");
     }
     // All of them together, and a bare `yes` still pays nobody.
-    let (read, typed) = ("Type ok once you have read it: ", "To confirm, type the four characters after 0x7099");
+    let (read, typed) = ("Type ok when you have read it: ", "To confirm, type the four characters after 0x7099");
     let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), ("recorded as the reason: ", "yes"), (read, "no")];
     let before = nonce(&url);
     let (shown, code) = on_a_terminal(&url, home.path(), &small(LOOKALIKE), &lines);

@@ -139,8 +139,7 @@ fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
     // One percent is lost in the transfer, and half a percent is tolerated.
     for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
         // The router counts the received amount, which is less than the amount sent.
-        let why =
-            "the price moved: less than the least you accept would come out; by the contract: V2TooLittleReceived()";
+        let why = "the price moved: the output would be below the minimum; by the contract: V2TooLittleReceived()";
         assert_eq!(told(&answer, "SAFETY_SIMULATION_FAILED"), [reverts(why, FRESH)], "{what}");
     }
     assert_eq!((desk.before(key), desk.nonce("latest")), (before, nonce), "nothing was sent");
@@ -159,16 +158,16 @@ fn what_reverts_or_imitates_is_refused_for_that() {
     let desk = Desk::with_bad_tokens(100);
     let nonce = desk.nonce("latest");
     // When bought, the pair pays it out; when sold, Permit2 takes it.
-    let paid = "the token could not be paid out: it refuses, or too little of it is there; by the contract: UniswapV2: \
+    let paid = "the token could not be paid out: it refuses, or its balance is too low; by the contract: UniswapV2: \
                 TRANSFER_FAILED";
     let bought = desk.buy("badRevertingToken", 50);
     assert_eq!(told(&bought, "SAFETY_SIMULATION_FAILED"), [reverts(paid, "another token")]);
-    let taken = "the token could not be taken: too little is held or allowed, or the token itself refuses; by the contract: \
+    let taken = "the token could not be taken: balance or allowance too low, or the token refuses; by the contract: \
                  TRANSFER_FROM_FAILED";
-    let would_pass = "an amount that is held and allowed, of a token that can be moved";
+    let would_pass = "an amount within balance and allowance, of a transferable token";
     let sold = desk.sell("badRevertingToken", 50);
     assert_eq!(told(&sold, "SAFETY_SIMULATION_FAILED"), [reverts(taken, would_pass)]);
-    for (key, why) in [("badLookalikeToken", "USDC"), ("badHostileSymbolToken", "characters that cannot be seen")] {
+    for (key, why) in [("badLookalikeToken", "USDC"), ("badHostileSymbolToken", "invisible characters")] {
         for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
             expect(&answer, "TOKEN_LOOKALIKE", what);
             let told = answer.0.to_string();

@@ -183,7 +183,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let error = bad(json!({"token_out": desk.contract("badLookalikeToken")}), "TOKEN_LOOKALIKE", "USDC");
     assert_eq!(error["details"]["candidates"][0]["symbol"], "USDC");
     bad(json!({"token_out": "USD\u{421}"}), "TOKEN_LOOKALIKE", "scripts");
-    let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "cannot be seen");
+    let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "invisible");
     assert!(!hostile["message"].as_str().unwrap().chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile}");
 
     // Faults of routes. A pair's share token is a valid ERC-20 that no pool trades.
@@ -238,7 +238,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let error = bad(json!({"slippage": 50}), "VALIDATION_FAILED", "did you mean `slippage_bps`?");
     assert_eq!(error["details"]["parameter"], "slippage");
     for (changed, parameter, says) in [
-        (json!({"amount": 5.5}), "amount", "5.5 is a JSON number, which can lose digits of a fraction; give a string"),
+        (json!({"amount": 5.5}), "amount", "5.5 is a JSON number, which can lose digits of a fraction; use a string"),
         (json!({"amount": null}), "amount", "expected a string"),
         (json!({"slippage_bps": "50"}), "slippage_bps", "expected a whole number"),
         (json!({"slippage_bps": -1}), "slippage_bps", "expected a whole number"),
@@ -381,7 +381,7 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
     for (params, says) in [
         (call("0xabc"), "hexadecimal"),
         (json!({"chain": "ethereum", "to": "0x12"}), "40 hexadecimal digits"),
-        (json!({"chain": "ethereum"}), "neither a target"),
+        (json!({"chain": "ethereum"}), "a target address or the code"),
         (json!({"chain": "ethereum", "to": usdc, "value": "-1"}), "without a sign"),
     ] {
         expect(desk.reads("simulate_transaction", &params.to_string()), "VALIDATION_FAILED", says, &params.to_string());
@@ -483,11 +483,11 @@ fn chains_out_of_reach_are_told_as_such() {
     let other = format!("base={}", desk.devnet.url(0));
     let price = json!({"token": "WETH", "chain": "base"}).to_string();
     let answer = call(home.path(), &["get_token_price", &price, "--rpc", &other]);
-    expect(answer, "CHAIN_INCONSISTENT", "answers chain id 31337", "another chain");
+    expect(answer, "CHAIN_INCONSISTENT", "returns chain id 31337", "another chain");
     let half = ["get_balances", "{}", "--rpc", &desk.given, "--rpc", &format!("base=http://127.0.0.1:{port}")];
     let (balances, exit) = call(home.path(), &half);
     assert_eq!((&balances["data"]["not_reached"], exit), (&json!(["base"]), 0), "{balances}");
-    assert!(balances["explanation"].as_str().unwrap().contains("not reached: base"), "{balances}");
+    assert!(balances["explanation"].as_str().unwrap().contains("unreachable: base"), "{balances}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn init_writes_a_file_that_is_valid_private_and_never_overwritten() {
     std::fs::write(&file, "network = \"base\"\n").unwrap();
     let (out, err, code) = run(bardo(home.path()).args(["config", "init"]));
     assert_eq!((out.as_str(), code), ("", 1));
-    assert!(err.contains("is there already and stays as it is"), "{err}");
+    assert!(err.contains("already exists and was not changed"), "{err}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "network = \"base\"\n");
 }
 

@@ -55,7 +55,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let why = told["reasons"][0]["words"].as_str().unwrap();
     assert!(why.contains("is above $10.00 (require_human_approval_above_usd)"), "{why}");
     let (out, _, _) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
-    assert!(out.starts_with("uniswap_execute_swap would pass, with your yes: $"), "{out}");
+    assert!(out.starts_with("uniswap_execute_swap would pass, with your approval: $"), "{out}");
 
     // A sale for dollars counts with its possible loss, so a purchase shows the limit.
     let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 50}));
@@ -85,7 +85,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     };
     refused("it holds from its first use on");
     let (out, _, code) = desk.policy(&["accept"]);
-    assert!(code == 0 && out.starts_with("nothing waits: demo*"), "{out}");
+    assert!(code == 0 && out.starts_with("no change is pending: demo*"), "{out}");
     desk.tighten("max_single_trade_usd = \"100\"\n");
     refused("a looser one waits");
 
@@ -93,14 +93,14 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     let (out, err, code) = desk.policy(&["accept"]);
     assert_eq!((out.as_str(), code), ("", 3), "{err}");
     assert!(err.contains("LOOSER   max_single_trade_usd: \"10\" → \"100\""), "{err}");
-    assert!(err.contains("needs your yes on a terminal"), "{err}");
+    assert!(err.contains("needs your approval on a terminal"), "{err}");
     let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "yes\n");
-    assert!(code == 4 && shown.contains("not accepted; what held goes on holding"), "{code}: {shown}");
+    assert!(code == 4 && shown.contains("not accepted; the previous policy stays in force"), "{code}: {shown}");
     refused("any other word is none");
 
     // Rejected and recorded. It can still be accepted later.
     let (out, err, code) = desk.policy(&["refuse"]);
-    assert_eq!((out.as_str(), code), ("refused; what held goes on holding\n", 0), "{err}");
+    assert_eq!((out.as_str(), code), ("rejected; the previous policy stays in force\n", 0), "{err}");
     assert!(desk.kinds().contains(&"policy:refused".to_owned()), "{:?}", desk.kinds());
     refused("it was refused");
     let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "loosen\n");
@@ -117,13 +117,13 @@ fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     for (what, kind, says) in [
         ("breaker", "breaker:reset", "the breaker is closed"),
-        ("high-water", "high_water:reset", "1 high-water marks were forgotten"),
+        ("high-water", "high_water:reset", "1 high-water marks were reset"),
     ] {
         let (out, err, code) = desk.policy(&["reset", what]);
         assert_eq!((out.as_str(), code), ("", 3), "{err}");
-        assert!(err.contains("needs your yes on a terminal"), "{err}");
+        assert!(err.contains("needs your approval on a terminal"), "{err}");
         let (shown, code) = desk.decides(&["reset", what], "Type `reset`", "no\n");
-        assert!(code == 4 && shown.contains("nothing was set back"), "{code}: {shown}");
+        assert!(code == 4 && shown.contains("nothing was reset"), "{code}: {shown}");
         assert!(!desk.kinds().contains(&kind.to_owned()), "{what}: {:?}", desk.kinds());
         let (shown, code) = desk.decides(&["reset", what], "Type `reset`", "reset\n");
         assert!(code == 0 && shown.contains(says), "{what}: {code}: {shown}");

@@ -82,7 +82,7 @@ fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
     const REFUSAL: &str = r#"{"error":{"message":"no such key"}}"#;
     let dead = || "http://127.0.0.1:1".to_owned();
     for (relay, model, name, wanted) in [
-        (node(1), service("200 OK", LIST), "wise", [("ok", "answers"), ("ok", "answers and has wise")]),
+        (node(1), service("200 OK", LIST), "wise", [("ok", "answers"), ("ok", "responds and has wise")]),
         (node(1), service("404 Not Found", "{}"), "wise", [("ok", "answers"), ("ok", "does not list its models")]),
         (dead(), dead(), "wise", [("fail", "cannot connect"), ("fail", "error sending request")]),
         (dead(), service("200 OK", LIST), "other", [("fail", "cannot connect"), ("fail", "does not list other")]),
@@ -228,7 +228,7 @@ fn endpoints_are_asked_for_their_chain_id() {
     let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &format!("base={sepolia}")]));
     let (status, detail) = of(&findings(&out), "endpoint");
     assert_eq!((status.as_str(), code), ("fail", 1));
-    assert!(detail.contains("the endpoint of base answers chain id 11155111, but base is 8453"), "{detail}");
+    assert!(detail.contains("the endpoint of base returns chain id 11155111, but base is 8453"), "{detail}");
 }
 
 #[test]

@@ -65,8 +65,8 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     assert_eq!(
         told(&desk.swap(json!({"token_out": "UNI"}), &[]), "SAFETY_TOKEN_NOT_ALLOWED"),
         [format!(
-            "allowed_tokens | devnet-ethereum:native, devnet-ethereum:{} | devnet-ethereum:{} (calls itself UNI) | a token \
-             of the list",
+            "allowed_tokens | devnet-ethereum:native, devnet-ethereum:{} | devnet-ethereum:{} (calls itself UNI) | an \
+             allowed token",
             desk.at("USDC"),
             desk.at("UNI")
         )]
@@ -74,7 +74,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     desk.under("allowed_tools = [\"token_revoke\"]\n");
     assert_eq!(
         told(&desk.swap(json!({}), &[]), "SAFETY_NOT_ALLOWED"),
-        ["allowed_tools | token_revoke | uniswap_execute_swap | a tool of the list"]
+        ["allowed_tools | token_revoke | uniswap_execute_swap | an allowed tool"]
     );
     // At 300 basis points of slippage the worst case is a loss of the same size, which has its own rule.
     desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
@@ -88,31 +88,31 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
         [
             "phase Defensive | rebalance, decrease-position, close-position, read-only | new-position | an action of one \
              of these classes, or the same in a better phase",
-            "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving no \
-             allowance | new-position | selling what is held for a stable coin or the chain's own coin",
+            "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving \
+             no allowance | new-position | a sale of holdings for a stablecoin or the native token",
         ]
     );
     // The account holds none and would sell three. The failed sale has no inflow, which is not a violation of its own.
     assert_eq!(
         told(&desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]), "SAFETY_SIMULATION_FAILED"),
-        [
-            "simulation | every transaction succeeds | transaction 2 reverts: the token could not be taken: too little is \
-          held or allowed, or the token itself refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held \
-          and allowed, of a token that can be moved"
-        ]
+        ["simulation | every transaction succeeds | transaction 2 reverts: the token could not be taken: balance or \
+          allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
+          and allowance, of a transferable token"]
     );
     let mute: Address = desk.contract("badNoReturnToken").parse().unwrap();
     desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
     let priceless = json!({"token": mute.to_string(), "amount": "5", "chain": "ethereum"});
-    let untold = format!("{mute}: no feed prices it, and no pool that is deep enough and traded");
+    let untold = format!("{mute}: it has no price feed, and no sufficiently deep and traded pool");
     assert_eq!(
         told(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN"),
         [
             format!(
-                "price | every value must be told before a limit can be checked | {untold} | the same once every price can \
-                 be told"
+                "price | every value must be known to check a limit | {untold} | the same when every price is known"
             ),
-            format!("stop_loss_pct | what is held must be told | {untold} | the same once it can, or an exit now"),
+            format!(
+                "stop_loss_pct | the account's value must be known | {untold} | the same when it is known, or an exit \
+                 now"
+            ),
         ]
     );
     desk.under("");
@@ -122,8 +122,8 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     assert_eq!(
         rules,
         [format!(
-            "stop | halt: {stopped} | decrease-position, an exit | taking back allowances and orders; everything else once \
-             the operator resumes"
+            "stop | halt: {stopped} | decrease-position, an exit | revocations and cancellations; everything else \
+             after the operator resumes"
         )]
     );
     assert_eq!(desk.nonce("pending"), 0);
@@ -153,12 +153,12 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
         between(&rules[0], (" on top of ", " already spent or reserved")),
     );
     let left = between(&rules[0], ("at most ", " now; "));
-    let frees = between(&rules[0], ("begins to free in ", " s"));
+    let frees = between(&rules[0], ("starts to free up in ", " s"));
     assert_eq!(
         rules,
         [format!(
-            "max_daily_spend_usd | $60.00 in any 24 hours | {now} on top of {before} already spent or reserved | at most \
-             {left} now; the window begins to free in {frees} s"
+            "max_daily_spend_usd | $60.00 in any 24 hours | {now} on top of {before} already spent or reserved | at \
+             most {left} now; the window starts to free up in {frees} s"
         )]
     );
     assert!((1..=86_400).contains(&frees.parse::<u64>().unwrap()), "{frees}");
@@ -215,10 +215,10 @@ fn what_takes_a_yes_is_told_with_why() {
     let wei = permit["bounds"]["gas_at_most_wei"].as_str().unwrap().parse::<u128>().unwrap() + 10_u128.pow(16);
     let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
     let message = error["message"].as_str().unwrap();
-    let value = between(message, ("the operator's yes: ", " is above"));
+    let value = between(message, ("the operator's approval: ", " is above"));
     assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
     let why = format!("{value} is above $10.00 (require_human_approval_above_usd)");
-    assert_eq!(message, format!("it needs the operator's yes: {why}"));
+    assert_eq!(message, format!("it needs the operator's approval: {why}"));
     let reasons = permit["reasons"].as_array().unwrap();
     assert_eq!((reasons.len(), &reasons[0]["words"]), (1, &json!(why)));
     assert_eq!((&reasons[0]["kind"], &reasons[0]["limit"]), (&json!("above_limit"), &json!("10")));
@@ -247,10 +247,10 @@ fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
     let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     assert_eq!(told(&answer, "ROUTING_INSUFFICIENT_LIQUIDITY"), [""; 0]);
     let error = &answer.0["error"];
-    assert_eq!(error["message"], "nobody bids for 0.01 USDC on ethereum (31337) against USDC on base (31338)");
+    assert_eq!(error["message"], "no filler bids for 0.01 USDC on ethereum (31337) against USDC on base (31338)");
     assert_eq!(
         error["suggestion"],
-        "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold."
+        "Try another amount: fillers skip amounts below their gas cost and above their balance."
     );
     assert_eq!(desk.nonce("pending"), 0);
 }

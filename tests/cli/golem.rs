@@ -29,12 +29,12 @@ fn every_kind_of_action_works_or_names_the_tool_it_lacks() {
     let works = kinds.iter().filter(|kind| kind["lacks"] == Value::Array(Vec::new())).count();
     let (table, _, _) = run(bardo(home.path()).args(["golem", "kinds"]));
     assert_eq!(table.lines().count(), kinds.len() + 2);
-    assert!(table.ends_with(&format!("{works} of {} kinds work\n", kinds.len())), "{table}");
+    assert!(table.ends_with(&format!("{works} of {} kinds available\n", kinds.len())), "{table}");
     assert!(table.contains("lacks vault_deposit") || table.contains("lacks vault_simulate_deposit, vault_deposit"));
     // An archetype without write tools has none of them.
     let (role, _, _) = run(bardo(home.path()).args(["golem", "kinds", "--archetype", "pool-researcher"]));
     assert!(
-        role.contains("not this role's: ") && role.ends_with(&format!("0 of {} kinds work\n", kinds.len())),
+        role.contains("not in this role: ") && role.ends_with(&format!("0 of {} kinds available\n", kinds.len())),
         "{role}"
     );
     let (_, err, code) = run(bardo(home.path()).args(["golem", "kinds", "--archetype", "trade-executer"]));
@@ -196,7 +196,7 @@ fn what_does_not_come_as_a_show_expects_fails_it_and_is_named() {
     let good = look(1, "expect = [\"success\"]");
     let said = |name: &str| format!("bardo: trial: {name}\n");
     let (_, err, code) = play(&good, &[]);
-    assert_eq!((err.as_str(), code), (said("1 beats, all as expected").as_str(), 0));
+    assert_eq!((err.as_str(), code), (said("1 steps, all as expected").as_str(), 0));
     let cue = "[[cue]]\nat = 2\ndo = { phase = { is = \"Cautious\" } }\n";
     for (show, wanted) in [
         (good.clone() + &look(2, "expect = [\"blocked\"]"), "beat 2 at 2 s: expected blocked, came success"),
@@ -222,7 +222,7 @@ fn a_beat_is_left_out_where_its_condition_does_not_hold_and_is_counted_by_itself
         + &look(3, "name = \"again\"\nwhen = { after = \"look\", status = \"success\", phase = \"Thriving\" }")
         + &look(4, "expect = [\"success\"]\nwhen = { after = \"again\" }");
     let (out, err, code) = play(&show, &[]);
-    let wanted = "bardo: trial: 3 beats, all as expected; 2 left out, as their conditions did not hold\n";
+    let wanted = "bardo: trial: 3 steps, all as expected; 2 skipped because their conditions were not met\n";
     assert_eq!((err.as_str(), code), (wanted, 0));
     assert_eq!(out.lines().filter(|line| line.contains("\"kind\":\"tool:start\"")).count(), 3);
 }
@@ -302,7 +302,7 @@ fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(captions, [false, true][..steps], "{said}");
         assert_eq!(output.status.code(), Some(code), "{said}");
-        assert_eq!(said == "bardo: trial: the show was left with 1 beats to play\n", code == 1, "{said}");
+        assert_eq!(said == "bardo: trial: the scenario was left with 1 steps remaining\n", code == 1, "{said}");
     }
 }
 
@@ -419,7 +419,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let home = tempfile::tempdir().unwrap();
     let path = std::env::var_os("PATH").unwrap();
     let (out, err, code) = run(bardo(home.path()).args(["golem", "playbook"]));
-    assert_eq!((out.as_str(), err.as_str(), code), ("", "bardo: no Golem has lived here yet\n", 0));
+    assert_eq!((out.as_str(), err.as_str(), code), ("", "bardo: no Golem has run here yet\n", 0));
     // Not in the configuration folder, which brains cannot access.
     let programs = tempfile::tempdir().unwrap();
     let script = programs.path().join("brain.py");
@@ -434,7 +434,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let brain = format!("process:python3 {}", script.display());
     let (out, err, code) =
         run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]));
-    assert!(code == 0 && err.contains("the brain is done"), "{err}");
+    assert!(code == 0 && err.contains("the brain has finished"), "{err}");
     assert!(out.lines().any(|line| line.contains("golem:directive") && line.contains("Gas")), "{out}");
     let ledgers = std::fs::read_dir(home.path().join("data/ledger")).unwrap();
     let ledgers: Vec<_> = ledgers.map(|entry| entry.unwrap().path()).collect();
@@ -467,8 +467,8 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
 fn a_golem_has_a_name_of_its_own() {
     let home = tempfile::tempdir().unwrap();
     for (name, wanted) in [
-        ("operator", "line 2: 'golem.name': `operator` is you"),
-        ("Operator", "line 2: 'golem.name': `operator` is you"),
+        ("operator", "line 2: 'golem.name': `operator` is reserved for you"),
+        ("Operator", "line 2: 'golem.name': `operator` is reserved for you"),
         ("../ada", "line 2: 'golem.name': "),
         ("", "line 2: 'golem.name': empty"),
     ] {

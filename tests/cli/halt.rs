@@ -25,7 +25,7 @@ fn halting_goes_up_at_once_and_resuming_takes_a_terminal() {
     // Without a terminal nothing is lowered.
     let (out, err, code) = run(bardo(home.path()).arg("resume").write_stdin("resume\n"));
     assert_eq!((out.as_str(), code), ("", 3));
-    assert!(err.contains("needs your yes on a terminal"), "{err}");
+    assert!(err.contains("needs your approval on a terminal"), "{err}");
     assert!(file.exists());
     std::fs::write(&file, "no stop at all").unwrap();
     assert_eq!(json(&["halt", "--level", "exit-only"])["level"], "halt");
@@ -42,7 +42,7 @@ fn a_broken_configuration_does_not_keep_anybody_from_halting() {
     std::fs::write(home.path().join("config.toml"), "nonsense = 1\n").unwrap();
     let (_, err, code) = run(bardo(home.path()).args(["halt"]));
     assert_eq!(code, 0);
-    assert!(err.contains("put the stop there too"), "{err}");
+    assert!(err.contains("set the stop there too"), "{err}");
     assert!(home.path().join("data/STOP").exists());
 }
 
@@ -105,7 +105,7 @@ fn a_lower_stop_beneath_somebodys_hold_is_told_and_on_the_trail() {
     let halt = ["halt", "--level", "exit-only", "--reason", "odd prices"];
     let (out, err, code) = run(bardo(desk.home.path()).args(halt));
     assert_eq!((err.as_str(), code), ("", 0));
-    assert!(out.contains("halt is in force") && out.contains("exit-only is set beneath it"), "{out}");
+    assert!(out.contains("halt is in force") && out.contains("exit-only is also set"), "{out}");
     let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--json"]));
     assert!(out.contains("halt:raised") && out.contains("odd prices"), "{out}");
     assert_eq!(file.release(&hold).unwrap().level(), Some(StopLevel::ExitOnly));
@@ -119,10 +119,10 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     let said = |more: &[&str]| run(bardo(desk.home.path()).args(["halt", "--level", "revoke"]).args(more));
     let (out, err, code) = said(&[]);
     assert_eq!((err.as_str(), code), ("", 0));
-    assert!(out.contains("takes its Golem's keys away at once") && out.contains("lowering the stop does not"), "{out}");
+    assert!(out.contains("drops its Golem's keys at once") && out.contains("lowering the stop does not"), "{out}");
     let (out, _, _) = said(&["--json"]);
     let told: Value = serde_json::from_str(&out).unwrap();
-    assert!(told["meaning"].as_str().unwrap().contains("takes its Golem's keys away"), "{told}");
+    assert!(told["meaning"].as_str().unwrap().contains("drops its session keys"), "{told}");
     let (refused, exit) = desk.swap(json!({}), &[]);
     assert_eq!((&refused["error"]["code"], exit), (&json!("HALTED"), 3), "{refused}");
     let (back, exit) = desk.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);

@@ -105,18 +105,18 @@ fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
         assert!(!shown.contains(PASSWORD) && !err.contains(PASSWORD) && !shown.contains(FIRST));
     };
     refused(swap("", ""), "WALLET_NOT_CONFIGURED", "no account is set up");
-    refused(swap("--key trading", ""), "WALLET_NOT_CONFIGURED", "no key called `trading`");
-    refused(swap("--key development:0", ""), "WALLET_NOT_CONFIGURED", "everybody knows");
+    refused(swap("--key trading", ""), "WALLET_NOT_CONFIGURED", "unknown key `trading`");
+    refused(swap("--key development:0", ""), "WALLET_NOT_CONFIGURED", "publicly known");
 
     let import = "keys import trading --secret-fd 3 --password-fd 4 --json";
     let (key, err, code) = shell(home, import, FIRST, PASSWORD);
     assert_eq!((&key["address"], code), (&json!(FIRST_ADDRESS), 0), "{err}");
     // Still no account: it must be named.
     refused(swap("", ""), "WALLET_NOT_CONFIGURED", "no account is set up");
-    refused(swap("--key trading --password-fd 3", "wrong password"), "WALLET_NOT_CONFIGURED", "does not open");
+    refused(swap("--key trading --password-fd 3", "wrong password"), "WALLET_NOT_CONFIGURED", "cannot open");
     // A command line without access to the password is invalid.
     let (_, err, code) = swap("--key trading", "");
-    assert!(code == 2 && err.contains("no terminal to ask"), "{err}");
+    assert!(code == 2 && err.contains("no terminal is available to ask"), "{err}");
     // Unlocked, it reaches the chain; a rehearsal needs no password for that.
     refused(swap("--key trading --password-fd 3", PASSWORD), "CHAIN_INCONSISTENT", "");
     refused(swap("--key trading --paper", ""), "CHAIN_INCONSISTENT", "");

@@ -187,9 +187,9 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     let (_, err, code) = run(bardo(home.path()).args(["devnet", "restore", "demo", "two"]));
     assert!(code == 1 && err.contains("demo has no snapshot two"), "{err}");
     let (screen, code) = on_a_terminal(home.path(), &["devnet", "restore", "demo", "one"], "yes\r");
-    assert!(code == 4 && screen.contains("everything stays as it was"), "{screen}");
+    assert!(code == 4 && screen.contains("nothing was changed"), "{screen}");
     let (screen, code) = on_a_terminal(home.path(), &["devnet", "restore", "demo", "one"], "demo\r");
-    assert!(code == 0 && screen.contains("demo is as it was at snapshot one"), "{screen}");
+    assert!(code == 0 && screen.contains("demo was restored to snapshot one"), "{screen}");
     assert_eq!(std::fs::read_to_string(ledger.join("ledger.db")).unwrap(), "one");
     assert_eq!(std::fs::read_to_string(ledger.join("playbooks/PLAYBOOK.md")).unwrap(), "one");
     assert!(!ledger.join("later.db").exists());
@@ -213,12 +213,12 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     let (_, err, code) = run(bardo(home.path()).args(["devnet", "delete", "demo"]));
     assert!(code == 3 && err.contains("needs your confirmation on a terminal"), "{err}");
     let (screen, code) = on_a_terminal(home.path(), &["devnet", "delete", "demo"], "demo\r");
-    assert!(code == 0 && screen.contains("demo is deleted"), "{screen}");
+    assert!(code == 0 && screen.contains("demo was deleted"), "{screen}");
     assert!(!devnet.exists() && !ledger.exists());
     let (_, err, code) = run(bardo(home.path()).args(["devnet", "delete", "demo"]));
     assert!(code == 1 && err.contains("there is no kept devnet demo"), "{err}");
     let (out, _, _) = run(bardo(home.path()).args(["devnet", "list"]));
-    assert!(out.contains("no devnet is kept"), "{out}");
+    assert!(out.contains("no kept devnets"), "{out}");
 }
 
 /// Runs the program on a terminal and types; returns its output and its exit code.
@@ -296,9 +296,9 @@ fn names_that_could_lead_elsewhere_and_flags_without_a_devnet_are_usage_errors()
         assert!(!err.contains('\u{1b}'), "{err:?}");
     }
     for (arguments, says) in [
-        (["--data", "demo", "doctor"].as_slice(), "keeps the devnet of the console"),
-        (["--data", "demo", "--scenario", "first-tour"].as_slice(), "keeps the devnet of the console"),
-        (["--data", "demo", "--rpc", "ethereum=http://127.0.0.1:1"].as_slice(), "the network here is another one"),
+        (["--data", "demo", "doctor"].as_slice(), "keeps the console's devnet"),
+        (["--data", "demo", "--scenario", "first-tour"].as_slice(), "keeps the console's devnet"),
+        (["--data", "demo", "--rpc", "ethereum=http://127.0.0.1:1"].as_slice(), "another network is selected"),
     ] {
         let (_, err, code) = run(bardo(home.path()).args(arguments));
         assert_eq!(code, 2, "{arguments:?}: {err}");

@@ -39,7 +39,7 @@ fn keys_are_made_brought_in_and_listed() {
     assert_eq!(list(home), Value::Array(Vec::new()));
     let (out, err, code) = with_secrets(home, "keys new fresh --password-fd 3", "correct horse\n", "");
     assert_eq!(code, 0, "{err}");
-    assert!(out.starts_with("fresh  0x") && err.contains("Keep a copy"), "{out} {err}");
+    assert!(out.starts_with("fresh  0x") && err.contains("Back up"), "{out} {err}");
 
     let import = "keys import first --secret-fd 3 --password-fd 4";
     let (out, err, code) = with_secrets(home, import, FIRST, "battery staple\r\n");
@@ -75,17 +75,17 @@ fn secrets_come_by_descriptor_or_not_at_all() {
     let home = home.path();
     for (arguments, code, words) in [
         // Neither a terminal nor a descriptor.
-        ("keys new fresh", 2, "no terminal to ask"),
+        ("keys new fresh", 2, "no terminal is available to ask"),
         ("keys new fresh --password hunter2222", 2, "unexpected argument"),
         ("keys import fresh 0x12", 2, "unexpected argument"),
         ("keys new fresh --password-fd 9", 2, "descriptor 9"),
-        ("keys new ../fresh --password-fd 3", 2, "no name for a key"),
+        ("keys new ../fresh --password-fd 3", 2, "not a valid key name"),
         ("keys new fresh --password-fd 4", 2, "it is empty"),
         ("keys new fresh --password-fd 3", 1, "at least 8"),
-        ("keys import fresh --secret-fd 3 --password-fd 3", 2, "two descriptors"),
-        ("keys import fresh --secret-fd 3 --password-fd 3", 2, "one secret each"),
-        ("keys import fresh --secret-fd 3", 1, "no private key"),
-        ("keys import fresh --mnemonic --secret-fd 3", 1, "no mnemonic"),
+        ("keys import fresh --secret-fd 3 --password-fd 3", 2, "two different descriptors"),
+        ("keys import fresh --secret-fd 3 --password-fd 3", 2, "each with one secret"),
+        ("keys import fresh --secret-fd 3", 1, "not a private key"),
+        ("keys import fresh --mnemonic --secret-fd 3", 1, "not a mnemonic"),
         ("keys import fresh --keystore nowhere.json --secret-fd 3", 1, "nowhere.json"),
     ] {
         let (out, err, ended) = with_secrets(home, arguments, "short", "");

@@ -111,14 +111,14 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
 
     let (shown, err, code) = paper(&desk, &["show"]);
     assert!(
-        code == 0 && shown.starts_with("PAPER: nothing of this was signed\n") && shown.contains("LINK"),
+        code == 0 && shown.starts_with("PAPER: none of this was signed\n") && shown.contains("LINK"),
         "{shown}{err}"
     );
     let (said, err, code) = paper(&desk, &["reset"]);
-    assert!(code == 0 && said.starts_with("4 actions on paper are forgotten"), "{said}{err}");
+    assert!(code == 0 && said.starts_with("4 paper actions discarded"), "{said}{err}");
     assert_eq!((on_paper("USDC"), on_paper("LINK"), on_paper("ETH")), (usdc, link, coin));
     assert_eq!(used(&desk, &["--paper"]), (0.0, 0));
-    assert_eq!(paper(&desk, &["show"]).0, "PAPER: nothing has moved\n");
+    assert_eq!(paper(&desk, &["show"]).0, "PAPER: no balance has changed\n");
     assert_eq!(desk.swap(keyed, &key).0["status"], "simulated");
     assert_eq!(rows(&desk, "paper.db", "paper_action"), 1, "the key was forgotten too");
     assert_eq!(chain(&desk), before);

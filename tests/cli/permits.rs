@@ -160,7 +160,7 @@ fn brain(home: &Path, lines: &str, before: &Value) -> Value {
     let path = std::env::var_os("PATH").unwrap();
     let arguments = ["golem", "run", "--headless", "--brain", &brain];
     let (out, err, code) = run(bardo(home).env("PATH", path).args(arguments));
-    assert!(code == 0 && err.contains("the brain is done"), "{err}{out}");
+    assert!(code == 0 && err.contains("the brain has finished"), "{err}{out}");
     let said = std::fs::read_to_string(said).unwrap();
     serde_json::from_str(&said).unwrap()
 }
@@ -191,7 +191,7 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
     told("twice", "PERMIT_CONSUMED", &format!("permit {} has been used", said["permit"].as_str().unwrap()));
     let never = format!("no offer is open under {}: it was taken back, has lapsed, or never was", "5".repeat(32));
     told("never", "PERMIT_EXPIRED", &never);
-    told("late", "PERMIT_EXPIRED", "nobody committed it in time: the offer has lapsed, nothing was signed");
+    told("late", "PERMIT_EXPIRED", "the offer was not committed in time and has expired; nothing was signed");
     // No permit outlives its process.
     let again = "found['again'] = commit(before['permit'], before['digest'])\n";
     let said = brain(home.path(), again, &json!({"permit": said["permit"], "digest": said["digest"]}));

@@ -176,7 +176,7 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
         ("/quote", changed("/quote/chainId", json!(1)), "ROUTING_QUOTE_REFUSED", "chainId"),
         ("/quote", changed("/quote/output/amount", json!("999999999999")), "ROUTING_QUOTE_REFUSED", "it claims"),
         ("/swap", changed("/swap/to", json!(stranger)), "ROUTING_QUOTE_REFUSED", "swap.to"),
-        ("/swap", changed("/swap/value", json!("0x5")), "ROUTING_QUOTE_REFUSED", "wei along"),
+        ("/swap", changed("/swap/value", json!("0x5")), "ROUTING_QUOTE_REFUSED", "wei, but ours sends"),
         ("/swap", raw("HTTP/1.1 500 Down", "{}"), "SDK_FALLBACK_UNAVAILABLE", "500"),
     ] {
         let liar = Liar::start(&desk.services(), path, lie);
@@ -218,9 +218,12 @@ fn the_doctor_says_who_is_asked_and_whether_it_answers() {
         format!("{}: {}", quotes["status"].as_str().unwrap(), quotes["detail"].as_str().unwrap())
     };
     let key = ("BARDO_UNISWAP_API_KEY", KEY);
-    assert_eq!(doctor(&[]), "ok: Bardo's own router, over the pools on chain");
+    assert_eq!(doctor(&[]), "ok: Bardo's own router, which quotes from on-chain pools");
     let served = doctor(&[key, ("BARDO_UNISWAP_API_URL", &desk.services())]);
-    assert!(served.starts_with("ok: the Uniswap Trading API's shapes are served at http://127.0.0.1:"), "{served}");
+    assert!(
+        served.starts_with("ok: a service with the Uniswap Trading API's format responds at http://127.0.0.1:"),
+        "{served}"
+    );
     let refused = doctor(&[key, ("BARDO_UNISWAP_API_URL", &refusing.url())]);
     assert!(refused.starts_with("fail: ") && refused.contains("401"), "{refused}");
     let wrong = doctor(&[key, ("BARDO_UNISWAP_API_URL", "http://example.com")]);

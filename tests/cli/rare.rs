@@ -22,9 +22,9 @@ fn what_is_no_token_is_told_so() {
     let permit2 = desk.contract("permit2");
     let asked = json!({"token": permit2, "chain": "ethereum"});
     let error =
-        expect(desk.told("get_token_price", asked.clone(), &[]), "TOKEN_INVALID", "no usable ERC-20", "Permit2");
+        expect(desk.told("get_token_price", asked.clone(), &[]), "TOKEN_INVALID", "not a usable ERC-20", "Permit2");
     assert!(error["message"].as_str().unwrap().to_lowercase().contains(&permit2.to_lowercase()), "{error}");
-    expect(desk.told("uniswap_check_allowance", asked, &[]), "TOKEN_INVALID", "no usable ERC-20", "Permit2");
+    expect(desk.told("uniswap_check_allowance", asked, &[]), "TOKEN_INVALID", "not a usable ERC-20", "Permit2");
 }
 
 #[test]

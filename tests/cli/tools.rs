@@ -150,7 +150,7 @@ fn what_is_not_there_is_a_usage_error() {
     let home = tempfile::tempdir().unwrap();
     for (arguments, says) in [
         (&["uniswap_get_qoute"][..], "did you mean 'uniswap_get_quote'?"),
-        (&["zzzzzzzz"], "no tool is called 'zzzzzzzz'"),
+        (&["zzzzzzzz"], "unknown tool 'zzzzzzzz'"),
         (&["--profile", "traders"], "trader, lp"),
         (&["--category", "nope"], "trading"),
         (&["--format", "xml"], "openai"),

@@ -84,7 +84,7 @@ fn whatever_somebody_does_to_the_trail_is_found() {
         (
             "UPDATE audit_entry SET body = body || ' ' WHERE seq = 1",
             json!({"fault": "changed", "seq": 1}),
-            "entry 1 was changed: its content does not give its hash".to_owned(),
+            "entry 1 was changed: its content does not match its hash".to_owned(),
         ),
         (
             "DELETE FROM audit_entry WHERE seq = 3",
@@ -94,12 +94,12 @@ fn whatever_somebody_does_to_the_trail_is_found() {
         (
             swapped,
             json!({"fault": "unlinked", "seq": 2}),
-            "entry 2 does not follow the one before it: one of the two was changed, moved or put in".to_owned(),
+            "entry 2 does not follow the one before it: one of the two was changed, moved or inserted".to_owned(),
         ),
         (
             cut.as_str(),
             json!({"fault": "cut", "ends": last - 2, "anchored": last}),
-            format!("the trail was cut: it ends at entry {}, but entry {last} was written", last - 2),
+            format!("the log was truncated: it ends at entry {}, but entry {last} was written", last - 2),
         ),
     ] {
         let home = copied(home);
@@ -132,7 +132,7 @@ fn whatever_somebody_does_to_the_trail_is_found() {
     // Without an audit log there is no entry with that head.
     let empty = tempfile::tempdir().unwrap();
     let (_, err, code) = run(bardo(empty.path()).args(["log", "verify", "--head", head]));
-    assert!(code == 1 && err.contains("there is no audit trail"), "{code} {err}");
+    assert!(code == 1 && err.contains("there is no audit log"), "{code} {err}");
     assert_eq!(run(bardo(empty.path()).args(["log", "verify"])).2, 0);
 }
 

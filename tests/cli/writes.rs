@@ -110,8 +110,8 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
     let lookalike = desk.contract("badLookalikeToken");
     let at = |address: &str| address.parse::<alloy::primitives::Address>().unwrap();
     let imitates = format!(
-        "'USD\u{421}', the symbol of {}, can be taken for USDC: it mixes letters of several scripts; it is not used. The listed \
-         one is USDC {}",
+        "'USD\u{421}', the symbol of {}, can be mistaken for USDC: it mixes letters of several scripts; it is not \
+         used. The listed one is USDC {}",
         at(lookalike),
         at(desk.token("USDC"))
     );
@@ -130,7 +130,7 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
         (
             json!({"amount": "0"}),
             "VALIDATION_FAILED",
-            "parameter `amount`: an amount of zero cannot be swapped; give an amount above zero",
+            "parameter `amount`: an amount of zero cannot be swapped; use an amount above zero",
         ),
         (
             json!({"amount": "-1"}),
@@ -159,14 +159,14 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
     let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
     let (pools, _) = desk.call("get_pool_info", &asked, &[]);
     let pair = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
-    let no_way = "no chain of V2 or V3 pools joins ETH to UNI-V2 on ethereum (31337)";
+    let no_way = "no route of V2 or V3 pools leads from ETH to UNI-V2 on ethereum (31337)";
     told(json!({"token_out": pair["pool"]}), "ROUTING_NO_ROUTE", no_way);
     // One key for two different calls.
     let first = desk.swap(json!({}), &["--idempotency-key", "k"]);
     assert_eq!((&first.0["status"], first.1), (&json!("success"), 0), "{}", first.0);
     let second = desk.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]);
     expect(&second, "IDEMPOTENCY_CONFLICT", "a key");
-    assert_eq!(second.0["error"]["message"], "the key `k` was used for another call, of uniswap_execute_swap");
+    assert_eq!(second.0["error"]["message"], "the key `k` was already used for another call, of uniswap_execute_swap");
     assert_eq!(desk.swap(json!({}), &["--idempotency-key", "k"]), first);
     assert_eq!(desk.nonce("latest"), 1, "one swap, once");
 }
@@ -312,8 +312,8 @@ fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
     assert_eq!(
         answer.0["error"]["message"],
         format!(
-            "transaction {hash} is in block {} and reverted: the price moved: less than the least you accept would come \
-             out; by the contract: V3TooLittleReceived()",
+            "transaction {hash} is in block {} and reverted: the price moved: the output would be below the minimum; \
+             by the contract: V3TooLittleReceived()",
             block_of(&desk, hash)
         )
     );
@@ -327,7 +327,7 @@ fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
     let answer = desk.swap(json!({}), &["--idempotency-key", "slow"]);
     expect(&answer, "EXECUTION_TX_TIMEOUT", "no block");
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
-    let told = format!("transaction {hash} was signed, and is not settled in the time that was waited");
+    let told = format!("transaction {hash} was signed, but did not settle within the timeout");
     assert_eq!(answer.0["error"]["message"], told);
     assert_eq!(answer.0["error"]["details"]["tx_hash"], answer.0["data"]["tx_hash"]);
     let again = desk.swap(json!({}), &["--idempotency-key", "slow"]);
@@ -435,7 +435,7 @@ fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
     expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
     // The message names the end and the address, and that nothing was sent.
     let message = answer.0["error"]["message"].as_str().unwrap();
-    let start = format!("the destination base is not well: no endpoint of base answers: http://127.0.0.1:{port}: ");
+    let start = format!("the destination base is unhealthy: no endpoint of base answers: http://127.0.0.1:{port}: ");
     assert!(message.starts_with(&start) && message.ends_with("; nothing was sent"), "{message}");
     assert_eq!(desk.nonce("pending"), 0);
 }

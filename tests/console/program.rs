@@ -225,7 +225,7 @@ fn a_refusal_reaches_the_golem_in_the_operators_words() {
     pty.until_shown("wait for gas");
     press(&mut pty, "\r");
     pty.until_gone("DECISION");
-    pty.until_shown("the operator refused: wait for gas");
+    pty.until_shown("the operator rejected it: wait for gas");
     leave(&mut pty);
 }
 

@@ -158,9 +158,9 @@ impl House {
         assert_eq!(error["code"], "HALTED", "{error}");
         let violation = &error["details"]["violations"][0];
         assert_eq!(violation["rule"], "session_keys", "{error}");
-        assert!(violation["would_pass"].as_str().unwrap().contains("started the program anew"), "{error}");
+        assert!(violation["would_pass"].as_str().unwrap().contains("restarts the process"), "{error}");
         let suggestion = error["suggestion"].as_str().unwrap();
-        assert!(suggestion.contains("started the program anew") && !suggestion.contains("bardo resume"), "{error}");
+        assert!(suggestion.contains("restarts the process") && !suggestion.contains("bardo resume"), "{error}");
     }
 
     /// Entries of one kind in the audit log.
@@ -260,8 +260,8 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     program.env_clear().env("BARDO_HOME", home.path()).args(["halt", "--level", "revoke"]);
     let ran = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
     let said = String::from_utf8(ran.stdout).unwrap();
-    assert!(ran.status.success() && said.contains("only a new start of the program does"), "{said}");
-    assert!(said.contains("stands until its owner disables it") && said.contains("`bardo call`"), "{said}");
+    assert!(ran.status.success() && said.contains("restart of the process with the stop lifted does"), "{said}");
+    assert!(said.contains("stays valid until its owner") && said.contains("`bardo call`"), "{said}");
     house.keys_go().await;
     lift();
     house.has_no_keys().await;

@@ -287,5 +287,5 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
         *shown.entry(way).or_default() += 1;
     }
     assert!(WAYS.iter().all(|way| shown[way] >= orders.len() - 1), "{shown:?}");
-    eprintln!("{obeyed} injections obeyed, {allowed} of them allowed by the policy, refused and shown: {shown:?}");
+    eprintln!("{obeyed} injections obeyed, {allowed} of them allowed in the policy, refused and shown: {shown:?}");
 }

@@ -146,7 +146,7 @@ fn the_poisoned_note_signs_nothing() {
     let asked: Vec<_> = of_kind(&events, "approval:requested").collect();
     assert_eq!(asked.len(), 1);
     assert!(
-        asked[0]["reasons"].to_string().contains("for the first time"),
+        asked[0]["reasons"].to_string().contains("a new recipient"),
         "the one decision is about whom it pays: {asked:#?}"
     );
     assert!(of_kind(&events, "halt:raised").next().is_some(), "it is stopped");

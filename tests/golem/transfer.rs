@@ -100,7 +100,7 @@ async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
     let golem = house.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", transfer("USDC", ATTACKER, "1")).await;
     let told = previewed.data.as_ref().unwrap_or_else(|| panic!("{previewed:#?}")).to_string();
-    assert!(told.contains("for the first time") && told.contains("gives something away"), "{told}");
+    assert!(told.contains("a new recipient") && told.contains("transfers value away"), "{told}");
     let refused = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
     // A named recipient is not new, but still needs approval.
@@ -155,9 +155,9 @@ async fn what_would_be_lost_is_not_sent() {
     let nobody = Address::ZERO.to_string();
     for (token, recipient, amount, wanted) in [
         ("USDC", nobody.as_str(), "1", "zero address"),
-        ("USDC", me.as_str(), "1", "this wallet itself"),
-        ("USDC", usdc.as_str(), "1", "gives nothing back"),
-        ("USDC", PERMIT2, "1", "gives nothing back"),
+        ("USDC", me.as_str(), "1", "the wallet itself"),
+        ("USDC", usdc.as_str(), "1", "does not return tokens"),
+        ("USDC", PERMIT2, "1", "does not return tokens"),
         ("USDC", "0xdead", "1", "recipient"),
         ("USDC", &ATTACKER.replace("DeaDBeef", "DeADBeef"), "1", "recipient"),
         ("USDC", ATTACKER, "0", "nothing to send"),
@@ -197,6 +197,6 @@ async fn a_fee_that_a_token_keeps_is_told() {
     let trail = databases(house.folder.path());
     let wanted: Vec<String> = trail.iter().filter_map(|one| one.query_row(asked, [], |row| row.get(0)).ok()).collect();
     // The token keeps a hundredth of each transfer.
-    let expected = format!("0.000000000001 TOLL leave, {FRIEND} gets 0.00000000000099: the token keeps a fee");
+    let expected = format!("0.000000000001 TOLL leave, {FRIEND} gets 0.00000000000099: the token takes a fee");
     assert_eq!(wanted, [expected]);
 }

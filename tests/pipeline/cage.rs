@@ -90,8 +90,8 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
     assert_eq!(
         stands_against(&world, world.swap(HUNDRED).await).await,
         [format!(
-            "policy_cage.calls | the functions that the owner lists | function 0x3593564c of {router} | a listed function, \
-             or the same once the owner lists this one"
+            "policy_cage.calls | the functions that the owner lists | function 0x3593564c of {router} | a listed \
+             function, or the same after the owner lists this one"
         )]
     );
 
@@ -138,8 +138,8 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
     for (answer, updated) in [(price, now - 3_700), (U256::ZERO, now), (price, now + 3_600), (U256::MAX, now)] {
         feed(own, answer, updated).await;
         let expected = format!(
-            "policy_cage.maxPriceAge | a price of every asset, at most 3600 s old | no price of WETH ({}) by the feed {own} \
-             | the same once every feed of the rules answers in time",
+            "policy_cage.maxPriceAge | a price of every asset, at most 3600 s old | no price of WETH ({}) by the feed \
+             {own} | the same when every feed of the rules is up to date",
             world.contract_of(&world.weth)
         );
         assert_eq!(stands_against(&world, world.swap(HUNDRED).await).await, [expected], "{answer} at {updated}");
@@ -164,15 +164,15 @@ async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
         calldata.unwrap_or_else(|| panic!("{refusal:?}")).value.clone()
     };
     let by_agent = Proposal { golem_id: "ada".parse().unwrap(), ..clears(Intent::PolicyCage) };
-    assert!(found(by_agent).await.as_str().ends_with("the operator alone changes the rules of PolicyCage"));
-    let alone = "rules of PolicyCage are changed by an action of their own, which does nothing else";
+    assert!(found(by_agent).await.as_str().ends_with("only the operator can change the PolicyCage rules"));
+    let alone = "PolicyCage rules can only be changed by a separate action";
     for intent in [Intent::Swap, Intent::Approve, Intent::Revoke, Intent::Transfer, Intent::Identity] {
         assert!(found(clears(intent)).await.as_str().ends_with(alone), "{intent:?}");
     }
     let approve = Erc20::approveCall { spender: cage, value: U256::MAX }.abi_encode();
     let usdc = world.contract_of(&world.usdc);
     assert!(found(change(Intent::PolicyCage, usdc, approve.into())).await.as_str().ends_with(alone));
-    let neither = "it neither sets nor clears the rules of PolicyCage";
+    let neither = "it neither sets nor clears the PolicyCage rules";
     let longer = Bytes::from([clear.as_ref(), &[0]].concat());
     for data in [resetHighestCall {}.abi_encode().into(), longer] {
         assert!(found(change(Intent::PolicyCage, cage, data)).await.as_str().ends_with(neither));

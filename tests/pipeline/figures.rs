@@ -22,7 +22,7 @@ use crate::world::{World, leg};
 /// A hundred USDC.
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
-const HONEST: &str = "an action that does what it declares and nothing else";
+const HONEST: &str = "an action that does only what it declares";
 
 /// Violations of a proposal, each as `rule | limit | value | what would pass`.
 async fn told(world: &World, proposal: Proposal) -> Vec<String> {
@@ -90,10 +90,9 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         told(&world, less_out).await,
         [
             format!(
-                "signature | at most {declared} for {router} | {leaves} | a signature over the amount of the action and \
-                 no more"
+                "signature | at most {declared} for {router} | {leaves} | a signature for exactly the action's amount"
             ),
-            format!("calldata | at most {declared} out | {leaves} may go out | {HONEST}"),
+            format!("calldata | at most {declared} out | {leaves} may leave | {HONEST}"),
             format!("allowance | at most {declared} for {permit2} | {leaves} after transaction 1 | {HONEST}"),
             format!("outflow | at most {declared} from {me} | {leaves} | {HONEST}"),
         ]
@@ -107,12 +106,12 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         told(&world, more_in).await,
         [
             format!(
-                "calldata | at least {} in, whatever happens | only {} certain by the calldata | {HONEST}",
+                "calldata | at least {} in, guaranteed | only {} guaranteed by the calldata | {HONEST}",
                 world.in_weth(comes + U256::from(1)),
                 world.in_weth(least)
             ),
             format!(
-                "inflow | at least {} to {me} | {comes} | a least of {comes} or below, as a new quote may give it",
+                "inflow | at least {} to {me} | {comes} | a minimum of {comes} or less, as in a new quote",
                 world.in_weth(comes + U256::from(1)),
                 comes = world.in_weth(comes)
             ),
@@ -138,8 +137,8 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         told(&world, theft).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
-                 among the recipients | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {usdc}: it pays {STRANGER}, which is not a \
+                 declared recipient | {HONEST}"
             ),
             format!("inflow | at least {} to {me} | {} | {HONEST}", world.in_weth(least), world.in_weth(U256::ZERO)),
         ]
@@ -217,10 +216,10 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
         told(&world, gift).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
-                 among the recipients | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {usdc}: it pays {STRANGER}, which is not a \
+                 declared recipient | {HONEST}"
             ),
-            format!("recipient | only the named recipients get anything | {STRANGER} | {HONEST}"),
+            format!("recipient | only the declared recipients receive anything | {STRANGER} | {HONEST}"),
         ]
     );
 }
@@ -244,8 +243,8 @@ async fn what_else_changes_is_told_by_what_it_is() {
     assert_eq!(
         told(&world, world.proposal(Intent::Transfer, vec![wrap])).await,
         [
-            format!("calldata | at most 0 of the chain's coin out | 0.01 of the chain's coin may go out | {HONEST}"),
-            format!("outflow | at most 0 of the chain's coin from {me} | 0.01 of the chain's coin | {HONEST}"),
+            format!("calldata | at most 0 of the native token out | 0.01 of the native token may leave | {HONEST}"),
+            format!("outflow | at most 0 of the native token from {me} | 0.01 of the native token | {HONEST}"),
             format!(
                 "undeclared_inflow | nothing of {weth} to {me} | 10000000000000000 smallest units of {weth} | {HONEST}"
             ),
@@ -260,8 +259,8 @@ async fn what_else_changes_is_told_by_what_it_is() {
         told(&world, operated).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {positions}: it calls a contract that is none \
-                 of the tokens named | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {positions}: it calls a contract that is not \
+                 one of the declared tokens | {HONEST}"
             ),
             format!("operator | the operators of {positions} stay | {STRANGER} becomes true | {HONEST}"),
         ]
@@ -274,8 +273,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
         told(&world, voided).await,
         [
             format!(
-                "calldata | a call that can be read back | transaction 1 to {permit2}: this program does not know this \
-                 call of Permit2 | {HONEST}"
+                "calldata | a call that can be decoded | transaction 1 to {permit2}: unknown Permit2 call | {HONEST}"
             ),
             format!("permit2_nonce | the nonce of {usdc} for {STRANGER} becomes 0 | 5 | {HONEST}"),
         ]
@@ -299,7 +297,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
     let dear = world.swap_enforcing(HUNDRED, Some(expected * U256::from(2))).await;
     assert_eq!(
         said(&told(&world, dear).await),
-        "transaction 2 reverts: the price moved: less than the least you accept would come out; by the contract: \
+        "transaction 2 reverts: the price moved: the output would be below the minimum; by the contract: \
          V3TooLittleReceived() | the same with a new quote, or with more slippage"
     );
     // For an exact output, the input is bounded.
@@ -309,7 +307,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
     });
     assert_eq!(
         said(&told(&world, most).await),
-        "transaction 2 reverts: the price moved: more than the most you give would go in; by the contract: \
+        "transaction 2 reverts: the price moved: the input would exceed the maximum; by the contract: \
          V3TooMuchRequested() | the same with a new quote, or with more slippage"
     );
     // Past its deadline: the first second of 1970 is over on every chain.
@@ -328,35 +326,35 @@ async fn a_permit_that_reverts_is_told_in_words() {
     let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
     assert_eq!(
         said(&told(&world, past).await),
-        "transaction 2 reverts: the signature is past its time; by the contract: ExecutionFailed(commandIndex: 0, \
-         message: …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
+        "transaction 2 reverts: the signature has expired; by the contract: ExecutionFailed(commandIndex: 0, message: \
+         …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
     );
     let used = with_call(honest.clone(), |_, permit| permit.details.nonce += U48::from(1));
     assert_eq!(
         said(&told(&world, used).await),
-        "transaction 2 reverts: the signature was used before, or was made void; by the contract: \
+        "transaction 2 reverts: the signature was already used, or was cancelled; by the contract: \
          ExecutionFailed(commandIndex: 0, message: …): InvalidNonce() | the same with a new signature"
     );
     // The allowance is one unit below the amount taken.
     let small = with_call(honest.clone(), |_, permit| permit.details.amount -= U160::from(1));
     assert_eq!(
         said(&told(&world, small).await),
-        "transaction 2 reverts: the allowance in Permit2 is smaller than what is to be taken; by the contract: \
-         InsufficientAllowance(amount: 99999999) | the same with an allowance of the whole amount"
+        "transaction 2 reverts: the Permit2 allowance is below the amount; by the contract: \
+         InsufficientAllowance(amount: 99999999) | the same with an allowance for the full amount"
     );
     let gone = with_call(honest.clone(), |_, permit| permit.details.expiration = U48::from(1));
     assert_eq!(
         said(&told(&world, gone).await),
-        "transaction 2 reverts: the allowance in Permit2 is past its time; by the contract: AllowanceExpired(deadline: \
-         1) | the same with a new allowance"
+        "transaction 2 reverts: the Permit2 allowance has expired; by the contract: AllowanceExpired(deadline: 1) | \
+         the same with a new allowance"
     );
     // Permit2 itself has no allowance for the token.
     let mut alone = honest;
     alone.legs.remove(0);
     assert_eq!(
         said(&told(&world, alone).await),
-        "transaction 1 reverts: the token could not be taken: too little is held or allowed, or the token itself \
-         refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held and allowed, of a token that can be moved"
+        "transaction 1 reverts: the token could not be taken: balance or allowance too low, or the token refuses; by \
+         the contract: TRANSFER_FROM_FAILED | an amount within balance and allowance, of a transferable token"
     );
 }
 
@@ -372,8 +370,8 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
     // The token's checked subtraction reverts without a named error.
     assert_eq!(
         said(&told(&world, more).await),
-        "transaction 1 reverts: a sum went below zero or beyond its bounds; with a token, less is held or allowed than \
-         is to go out; by the contract: panic 0x11: arithmetic overflow or underflow | an amount that is held and allowed"
+        "transaction 1 reverts: arithmetic overflow; for a token, the balance or allowance is below the amount; by the \
+         contract: panic 0x11: arithmetic overflow or underflow | an amount within balance and allowance"
     );
 }
 
@@ -385,7 +383,7 @@ async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
     short.legs[1].gas_limit = 60_000;
     assert_eq!(
         said(&told(&world, short).await),
-        "transaction 2 breaks within its 66000 gas: out of gas | an action that can run within its gas"
+        "transaction 2 halts within its 66000 gas: out of gas | an action that can run within its gas"
     );
 }
 
@@ -398,11 +396,9 @@ async fn an_order_that_cannot_be_settled_is_told_in_words() {
     world.disallow().await;
     assert_eq!(
         told(world, proposal.clone()).await,
-        [
-            "simulation | the order can be settled at its worst | it reverts: the token could not be taken: too little is \
-          held or allowed, or the token itself refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held \
-          and allowed, of a token that can be moved"
-        ]
+        ["simulation | the order can be settled at its worst | it reverts: the token could not be taken: balance or \
+          allowance too low, or the token refuses; by the contract: TRANSFER_FROM_FAILED | an amount within balance \
+          and allowance, of a transferable token"]
     );
     desk.clear().await;
 }

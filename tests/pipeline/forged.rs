@@ -157,8 +157,8 @@ async fn every_field_of_an_auction_is_looked_at() {
         ("reactor", |order| order.info.reactor = stranger(), "the v2DutchReactor of the address book"),
         ("swapper", |order| order.info.swapper = stranger(), "would sign it"),
         ("past deadline", |order| order.info.deadline = U256::from(1), "not in the future"),
-        ("late deadline", |order| order.info.deadline += U256::from(1), "void after 2"),
-        ("endless deadline", |order| order.info.deadline = U256::MAX, "void after the end of time"),
+        ("late deadline", |order| order.info.deadline += U256::from(1), "expires after 2"),
+        ("endless deadline", |order| order.info.deadline = U256::MAX, "expires after the end of time"),
         ("validation", |order| order.info.additionalValidationContract = stranger(), "validation contract"),
         ("validation data", |order| order.info.additionalValidationData = vec![1].into(), "validation data"),
         ("cosigner", |order| order.cosigner = stranger(), "names cosigner"),
@@ -167,7 +167,7 @@ async fn every_field_of_an_auction_is_looked_at() {
         ("more input", |order| order.baseInput.endAmount += U256::from(1), "at most 100 USDC ("),
         ("no input", |order| order.baseInput.endAmount = U256::ZERO, "input"),
         ("no output", |order| order.baseOutputs.clear(), "no output"),
-        ("less output", |order| order.baseOutputs[0].endAmount -= U256::from(1), "certain by the order"),
+        ("less output", |order| order.baseOutputs[0].endAmount -= U256::from(1), "guaranteed by the order"),
         (
             "rising output",
             |order| order.baseOutputs[0].startAmount = order.baseOutputs[0].endAmount - U256::from(1),
@@ -288,8 +288,8 @@ const SHARED: [Bent; 8] = [
     ("reactor", |order| shared(order).0.reactor = stranger(), "of the address book"),
     ("swapper", |order| shared(order).0.swapper = stranger(), "would sign it"),
     ("past deadline", |order| shared(order).0.deadline = U256::from(1), "not in the future"),
-    ("late deadline", |order| shared(order).0.deadline += U256::from(1), "void after 2"),
-    ("endless deadline", |order| shared(order).0.deadline = U256::MAX, "void after the end of time"),
+    ("late deadline", |order| shared(order).0.deadline += U256::from(1), "expires after 2"),
+    ("endless deadline", |order| shared(order).0.deadline = U256::MAX, "expires after the end of time"),
     ("validation", |order| shared(order).0.additionalValidationContract = stranger(), "validation contract"),
     ("validation data", |order| shared(order).0.additionalValidationData = vec![1].into(), "validation data"),
     ("cosigner", |order| *shared(order).1 = stranger(), "names cosigner"),
@@ -301,7 +301,7 @@ const OF_V3: [Bent; 11] = [
     ("more input", |order| three(order).baseInput.maxAmount += U256::from(1), "at most 100 USDC ("),
     ("no input", |order| three(order).baseInput.maxAmount = U256::ZERO, "input"),
     ("no output", |order| three(order).baseOutputs.clear(), "no output"),
-    ("less output", |order| three(order).baseOutputs[0].minAmount -= U256::from(1), "certain by the order"),
+    ("less output", |order| three(order).baseOutputs[0].minAmount -= U256::from(1), "guaranteed by the order"),
     ("output of nothing", |order| three(order).baseOutputs[0].minAmount = U256::ZERO, "can become zero"),
     (
         "rising output",
@@ -335,7 +335,7 @@ const OF_PRIORITY: [Bent; 9] = [
     ("no input", |order| priority(order).input.amount = U256::ZERO, "the input is zero"),
     ("both move", |order| priority(order).input.mpsPerPriorityFeeWei = U256::from(1), "one side must be fixed"),
     ("no output", |order| priority(order).outputs.clear(), "no output"),
-    ("less output", |order| priority(order).outputs[0].amount -= U256::from(1), "certain by the order"),
+    ("less output", |order| priority(order).outputs[0].amount -= U256::from(1), "guaranteed by the order"),
     ("output of nothing", |order| priority(order).outputs[0].amount = U256::ZERO, "can become zero"),
     ("recipient", |order| priority(order).outputs[0].recipient = stranger(), "everything must go to"),
     (
@@ -397,7 +397,7 @@ async fn every_field_of_a_bridge_order_is_looked_at() {
         ("more input", |intent| intent.data.inputAmount += U256::from(1), "at most 100 USDC ("),
         ("no output", |intent| intent.data.outputAmount = U256::ZERO, "the output is zero"),
         ("less output", |intent| intent.data.outputAmount -= U256::from(1), "at least 99 USDC ("),
-        ("coin in", |intent| intent.data.inputToken = Address::ZERO, "native coin"),
+        ("coin in", |intent| intent.data.inputToken = Address::ZERO, "native token"),
         ("other token", |intent| intent.data.outputToken = stranger(), "arrive"),
         ("relayer alone", |intent| intent.data.exclusiveRelayer = stranger(), "exclusive relayer"),
         ("message", |intent| intent.data.message = vec![1].into(), "message"),
@@ -412,7 +412,7 @@ async fn every_field_of_a_bridge_order_is_looked_at() {
     }
     let mut nowhere = bridge(&world);
     nowhere.order.as_mut().unwrap().arrival = None;
-    assert!(against(&world, nowhere, code).contains("says what arrives"));
+    assert!(against(&world, nowhere, code).contains("states what arrives"));
     for found in [Some(B256::repeat_byte(1)), None] {
         assert!(against(&world, bridge(&world), found).contains("code with the hash"));
     }

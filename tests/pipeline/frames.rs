@@ -172,7 +172,7 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
     is(
         &judged(ordered, vec![outcome(Status::Halted(SafeText::clean("stack", 20)))], honest()),
         "simulation",
-        "it breaks",
+        "it halts",
     );
     // One main transaction: one plus an order makes two.
     let mut both = frame();
@@ -253,8 +253,7 @@ fn an_order_is_looked_at_before_it_is_run() {
             .collect::<Vec<_>>()
     };
     // An empty book knows neither settler nor Permit2 nor code.
-    for words in
-        ["the known Permit2", "of the address book: none", "a contract whose code is known", "says what arrives"]
+    for words in ["the known Permit2", "of the address book: none", "a contract with known code", "states what arrives"]
     {
         is(&found(&|_| {}), "order", words);
     }
@@ -283,7 +282,7 @@ fn an_order_is_looked_at_before_it_is_run() {
             frame.order = Some(FramedOrder { message: message.clone(), signer: ME });
         }),
         "order",
-        "a cosigner that is known",
+        "a known cosigner",
     );
     // A message that no known contract settles.
     is(

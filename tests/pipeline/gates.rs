@@ -167,9 +167,9 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
             (one.rule.as_str(), one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()),
             (
                 "private_rpc_above_usd",
-                "above it a transaction is shown to a private relay alone",
+                "above it, a transaction is sent to a private relay only",
                 "no relay",
-                "a smaller amount, or the same once `relay` is set for this chain in the configuration"
+                "a smaller amount, or the same after setting `relay` for this chain in the configuration"
             )
         );
     }
@@ -212,7 +212,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
-    assert_eq!(refused.message, "it is above the hot lane now, and the safety-guardian has not been asked");
+    assert_eq!(refused.message, "it is now above the hot lane, and the safety-guardian has not been asked");
     // With a new preview, there is no guardian to be asked.
     let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::SafetySpendingLimitExceeded, "{refused:?}");
@@ -222,7 +222,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
         (
             "spending_limits.hot_lane",
             "above the hot lane the safety-guardian must agree",
-            "above the hot lane, and no safety-guardian runs",
+            "above the hot lane, but no safety-guardian is running",
             "a smaller amount"
         )
     );

@@ -251,24 +251,21 @@ async fn lists_hold() {
     listed.sort_unstable();
     assert_eq!(listed, [format!("devnet-ethereum:{usdc}").as_str(), "devnet-ethereum:native"]);
     assert_eq!(one.value, format!("devnet-ethereum:{weth} (calls itself WETH)"));
-    assert_eq!(one.would_pass, "a token of the list");
+    assert_eq!(one.would_pass, "an allowed token");
     let unlisted = ErrorCode::SafetyNotAllowed;
     Desk::new(2, "allowed_chains = [\"31338\"]")
         .await
-        .refuses_exactly(
-            unlisted,
-            ["allowed_chains", "devnet-base", "devnet-ethereum", "the same on a chain of the list"],
-        )
+        .refuses_exactly(unlisted, ["allowed_chains", "devnet-base", "devnet-ethereum", "the same on an allowed chain"])
         .await;
     Desk::new(2, "allowed_tools = [\"token_revoke\"]")
         .await
-        .refuses_exactly(unlisted, ["allowed_tools", "token_revoke", "test_write", "a tool of the list"])
+        .refuses_exactly(unlisted, ["allowed_tools", "token_revoke", "test_write", "an allowed tool"])
         .await;
     let nobody = "0x00000000000000000000000000000000000000aa";
     let (listed, own) = (nobody.parse::<Address>().unwrap().to_string(), account.to_string());
     Desk::new(2, &format!("allowed_execution_wallets = [\"{nobody}\"]"))
         .await
-        .refuses_exactly(unlisted, ["allowed_execution_wallets", &listed, &own, "the same with a wallet of the list"])
+        .refuses_exactly(unlisted, ["allowed_execution_wallets", &listed, &own, "the same with an allowed wallet"])
         .await;
 }
 
@@ -288,7 +285,7 @@ async fn caps_hold_over_calls_and_restarts() {
         let (now, before) = one.value.as_str().split_once(" on top of ").unwrap();
         let before = micros(before.strip_suffix(" already spent or reserved").unwrap());
         assert!(micros(now) + before > 150_000_000 && before >= 100_000_000, "{one:?}");
-        let (left, frees) = one.would_pass.as_str().split_once(" now; the window begins to free in ").unwrap();
+        let (left, frees) = one.would_pass.as_str().split_once(" now; the window starts to free up in ").unwrap();
         assert_eq!(micros(left.strip_prefix("at most ").unwrap()), 150_000_000 - before, "{one:?}");
         assert!((80_000..=86_400).contains(&number(frees)), "what was spent just now frees in a day: {one:?}");
         desk.again(day);
@@ -303,7 +300,7 @@ async fn caps_hold_over_calls_and_restarts() {
     let one = Desk::new(2, policy).await.refuses(spending, "max_fee_per_gas_gwei").await;
     assert_eq!(
         [one.limit.as_str(), one.would_pass.as_str()],
-        ["100 wei per unit of gas", "the same when blocks are emptier"]
+        ["100 wei per unit of gas", "the same when gas is cheaper"]
     );
     assert!(number(one.value.as_str()) > 100 && one.value.as_str().ends_with(" wei"), "{one:?}");
     let one = Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
@@ -317,7 +314,7 @@ async fn caps_hold_over_calls_and_restarts() {
             [
                 "spending_limits.hot_lane",
                 "above the hot lane the safety-guardian must agree",
-                "above the hot lane, and no safety-guardian runs",
+                "above the hot lane, but no safety-guardian is running",
                 "a smaller amount",
             ],
         )

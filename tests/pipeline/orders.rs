@@ -354,7 +354,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let field = |name: &str| told.fields.iter().find(|(one, _)| one.as_str() == name).unwrap().1.to_string();
     assert_eq!(field("reactor"), order.info().reactor.to_string());
     assert_eq!(field("deadline"), order.info().deadline.to_string());
-    assert_eq!(field("most input"), "40000000");
+    assert_eq!(field("maximum input"), "40000000");
     assert_eq!(field("recipient"), desk.world.account().to_string());
     assert_eq!(U256::from(told.usable_until), order.info().deadline);
     // Addresses that the policy lists are distinguished from those that are only known.
@@ -557,7 +557,7 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner: desk.world.account(), word }).await;
     assert!(nonce_used(nonce, bits));
     let again = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
-    assert!(again.error.unwrap().message().contains("ended already"));
+    assert!(again.error.unwrap().message().contains("already ended"));
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
 }
 
@@ -688,7 +688,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"decay_end_time": 0}), "decay_end_time"),
         (json!({"decay_end_time": 90_000}), "decay_end_time"),
         (json!({"token_in": "ETH"}), "wrap it"),
-        (json!({"token_out": "USDC"}), "the token that is given"),
+        (json!({"token_out": "USDC"}), "the token to sell"),
         (json!({"decay_start_time": 86_400}), "decay_start_time"),
         (json!({"decay_start_time": -1}), "decay_start_time"),
         (json!({"decay_end_time": -1}), "decay_end_time"),
@@ -701,7 +701,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"amount": "-1"}), "amount"),
         (json!({"amount": "1e3"}), "amount"),
         (json!({"amount": "1.0000001"}), "decimals"),
-        (json!({"amount": 100.5}), "100.5 is a JSON number, which can lose digits of a fraction; give a string"),
+        (json!({"amount": 100.5}), "100.5 is a JSON number, which can lose digits of a fraction; use a string"),
         (json!({"chain": "arbitrum"}), "arbitrum"),
         (json!({"chain": "1"}), "1"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),
@@ -775,7 +775,7 @@ async fn another_order_shown_under_this_hash_is_not_believed() {
     desk.orders.round().await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1);
     let told: Value = serde_json::from_str(desk.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
-    assert!(told["remark"].as_str().unwrap().contains("shows another order"), "{told}");
+    assert!(told["remark"].as_str().unwrap().contains("returned another order"), "{told}");
     // The card is drawn from the signed order, not from the one that the service shows.
     let least = signed(&record).bounds().least_out[0].amount;
     assert_eq!(raw(&told, "end_amount", 18), least);

@@ -151,7 +151,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
             continue;
         }
         let words: Vec<String> = preview.needs.reasons().iter().map(ToString::to_string).collect();
-        assert_eq!(words, ["it pays somebody for the first time"]);
+        assert_eq!(words, ["it pays a new recipient"]);
         let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
         // Once it was paid with approval it is known.

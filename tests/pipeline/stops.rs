@@ -89,7 +89,7 @@ async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
     assert!(revocation.revoke(Revoked::Stop) && !revocation.revoke(Revoked::Stop));
     let refusal = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
     assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:?}");
-    assert!(refusal.message.contains("only a new start of the program"), "{refusal:?}");
+    assert!(refusal.message.contains("lift the stop and restart the process"), "{refusal:?}");
     assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
     assert_eq!((world.wallet.signatures.load(Ordering::SeqCst), world.nonce().await), (0, nonce));
     // Nothing restores the keys of a dead Golem, whatever was set before.

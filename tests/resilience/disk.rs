@@ -61,7 +61,7 @@ fn a_damaged_database_refuses_and_is_left_as_it_is() {
     torn[100..4_096].fill(0x5a);
     for bad in [b"what is this doing here? ".repeat(400), torn] {
         fs::write(&database, &bad).unwrap();
-        refused(&run(&mut home.swap(devnet.url(), "second")), "keep the file aside");
+        refused(&run(&mut home.swap(devnet.url(), "second")), "move the file away");
         assert_eq!(fs::read(&database).unwrap(), bad, "evidence is not touched");
     }
     fs::write(&database, good).unwrap();

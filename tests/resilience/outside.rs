@@ -38,7 +38,7 @@ fn answered(home: &Home, devnet: &Devnet, answer: &str) -> (u32, String) {
     let (go, when) = mpsc::channel();
     go.send(()).unwrap();
     let given = format!("ethereum={}", devnet.url());
-    on_terminal(home.path(), &["--rpc", &given, "reconcile"], "to do it:", answer, &when)
+    on_terminal(home.path(), &["--rpc", &given, "reconcile"], "to confirm:", answer, &when)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
     assert_eq!((&standing["chain_next"], &standing["ledger_next"]), (&json!(nonce + 1), &json!(nonce)), "{standing}");
     let (code, text) = answered(&home, &devnet, "yes");
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains(&format!("nonce {nonce} was spent by something that is not in this ledger")), "{text}");
+    assert!(text.contains(&format!("nonce {nonce} was used by transactions that are not in this ledger")), "{text}");
     assert_ne!(run(&mut home.swap(devnet.url(), "second")).code, Some(0));
 
     let (code, text) = answered(&home, &devnet, "reconcile");
@@ -131,7 +131,7 @@ fn what_is_signed_already_is_named_before_the_yes_to_anything_that_is_sent() {
     let nonce = devnet.nonce();
     let (code, text) = answered(&home, &devnet, "no");
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains("sent again, as an earlier run has signed it: 0x"), "{text}");
+    assert!(text.contains("re-sent, signed by an earlier run: 0x"), "{text}");
     assert_eq!(devnet.nonce(), nonce, "nothing was sent");
 }
 
@@ -257,7 +257,7 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     assert_eq!((code, &standing["ahead"]), (Some(3), &json!([[nonce, nonce + 6]])), "{standing}");
     let (code, text) = answered(&home, &devnet, "reconcile");
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains(&format!("nonces {nonce} to {} are passed over", nonce + 6)), "{text}");
+    assert!(text.contains(&format!("nonces {nonce} to {} are skipped", nonce + 6)), "{text}");
     let (code, standing) = looked(&home, &devnet);
     assert_eq!(
         (code, &standing["ahead"], &standing["ledger_next"]),

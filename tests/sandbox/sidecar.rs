@@ -114,7 +114,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     for (quote, says) in [
         (with("/output/token", json!(weth)), "output.token"),
         (with("/output/amount", json!(more)), "it claims"),
-        (with("/route/0/0/address", json!(Address::repeat_byte(7))), "no Uniswap V2 or V3 pool"),
+        (with("/route/0/0/address", json!(Address::repeat_byte(7))), "not a Uniswap V2 or V3 pool"),
         (with("/route/0/0/type", json!("mixed")), "mixed"),
         (json!(null), "chainId"),
     ] {
@@ -126,10 +126,10 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
 
     let huge = [vec![b'x'; 2 << 20], vec![b'\n']].concat();
     for (said, says) in [
-        (b"no json\n".to_vec(), "nonsense: an answer that is not JSON"),
-        (b"{\"id\":\"1\"".to_vec(), "ends before its end"),
-        (line(&json!({"id": "another", "quote": truth})), "answer to another question"),
-        (line(&json!([1])), "answer to another question"),
+        (b"no json\n".to_vec(), "invalid response: a response that is not JSON"),
+        (b"{\"id\":\"1\"".to_vec(), "truncated response"),
+        (line(&json!({"id": "another", "quote": truth})), "response to another request"),
+        (line(&json!([1])), "response to another request"),
         (huge, "more than 1 MiB"),
         (Vec::new(), "cannot be reached: no answer"),
     ] {

@@ -186,7 +186,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     assert!(error.to_string().contains("404 ResourceNotFound No quotes available"), "{error}");
     let elsewhere = desk.sale().await;
     let error = api.quote(&Ask { chain_id: 1, ..desk.ask(&elsewhere) }).await.unwrap_err();
-    assert!(error.to_string().contains("chain 1 is none of this devnet's"), "{error}");
+    assert!(error.to_string().contains("chain 1 is not a chain of this devnet"), "{error}");
 
     // Orders: the builder creates the same order from the same figures.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -233,7 +233,7 @@ async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
         let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(raw));
         let error = desk.quoted(&api(&liar.url())).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains("key-secret"), "{error:?}");
-        assert!(error.to_string().contains("repeats the key"), "{error}");
+        assert!(error.to_string().contains("contains the API key"), "{error}");
         // The key was sent, in its header only.
         let heard = liar.heard();
         assert_eq!(heard[0].matches("key-secret-77").count(), 1, "{heard:?}");
@@ -254,9 +254,9 @@ async fn what_is_no_answer_is_told_as_such() {
     let raw = |head: &str, body: &str| [head.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat();
     let huge = format!("{{\"routing\":\"{}\"}}", "x".repeat(2 << 20));
     for (bytes, says) in [
-        (with_body("HTTP/1.1 200 OK", b"<html>not now</html>"), "nonsense: an answer that is not JSON"),
-        (with_body("HTTP/1.1 200 OK", b""), "nonsense: an answer that is not JSON"),
-        (with_body("HTTP/1.1 200 OK", b"[1,2]"), "asked for a swap through pools and answers nothing"),
+        (with_body("HTTP/1.1 200 OK", b"<html>not now</html>"), "invalid response: a response that is not JSON"),
+        (with_body("HTTP/1.1 200 OK", b""), "invalid response: a response that is not JSON"),
+        (with_body("HTTP/1.1 200 OK", b"[1,2]"), "asked for a swap through pools, but returned nothing"),
         (with_body("HTTP/1.1 200 OK", b"{\"routing\":\"CLASSIC\",\"quote\":[]}"), "\"chainId\" is missing"),
         (with_body("HTTP/1.1 200 OK", huge.as_bytes()), "more than 1 MiB"),
         (raw("HTTP/1.1 200 OK\r\ncontent-length: 900", "{\"routing\":"), "cannot be reached"),
@@ -316,7 +316,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         (put("/quote/output/recipient", json!(stranger)), "\"output.recipient\""),
         (put("/quote/swapper", json!(stranger)), "\"swapper\""),
         (put("/quote/input/amount", json!("999")), "\"input.amount\""),
-        (put("/quote/route/0/0/address", json!(stranger)), "no Uniswap V2 or V3 pool"),
+        (put("/quote/route/0/0/address", json!(stranger)), "not a Uniswap V2 or V3 pool"),
         (put("/quote/route/0/0/type", json!("v4-pool")), "v4-pool"),
         (put("/quote/route/0/0/amountIn", json!("1")), "do not add up"),
         (put("/quote/route", json!([])), "it has 0 paths"),
@@ -328,7 +328,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
             }),
             "used twice",
         ),
-        (put("/permitData/values/spender", json!(stranger)), "none of the chain's routers"),
+        (put("/permitData/values/spender", json!(stranger)), "not a router of the chain"),
         (put("/permitData/values/details/token", json!(usdc)), "\"permitData.token\""),
         (put("/permitData/domain/chainId", json!(1)), "\"permitData.domain.chainId\""),
         (put("/permitData/domain/verifyingContract", json!(stranger)), "verifyingContract"),
@@ -365,7 +365,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         set(value, "/quote/output/amount", given.to_string().into());
     });
     let said = words(api.quote(&desk.ask(&deep)).await.unwrap_err());
-    assert!(said.contains("worse than the best over the pools"), "{said}");
+    assert!(said.contains("worse than the best route over on-chain pools"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -413,9 +413,9 @@ async fn a_call_that_differs_from_our_own_is_refused() {
         (put("/swap/to", json!(stranger)), "\"swap.to\""),
         (put("/swap/from", json!(stranger)), "\"swap.from\""),
         (put("/swap/chainId", json!(1)), "\"swap.chainId\""),
-        (put("/swap/value", json!("0x1")), "1 wei along"),
-        (put("/swap/data", json!("0x")), "not understood"),
-        (put("/swap/data", json!("0x095ea7b3")), "not understood"),
+        (put("/swap/value", json!("0x1")), "1 wei, but"),
+        (put("/swap/data", json!("0x")), "cannot be decoded"),
+        (put("/swap/data", json!("0x095ea7b3")), "cannot be decoded"),
         (put("/swap/data", json!("zz")), "hexadecimal"),
         (
             Box::new(recoded(|execution, stranger| {
@@ -480,13 +480,13 @@ async fn approvals_and_orders_that_lie_are_refused() {
         (put("/approval/to", json!(stranger)), "\"approval.to\""),
         (put("/approval/from", json!(stranger)), "\"approval.from\""),
         (put("/approval/chainId", json!(1)), "\"approval.chainId\""),
-        (put("/approval/value", json!("0x5")), "coin along"),
+        (put("/approval/value", json!("0x5")), "sends native tokens"),
         (put("/approval/data", approve(stranger)), "not for Permit2"),
-        (put("/approval/data", transfer), "no approve call"),
-        (put("/approval/data", long), "no approve call"),
+        (put("/approval/data", transfer), "not an approve call"),
+        (put("/approval/data", long), "not an approve call"),
         (put("/approval/data", small), "less than the 5000"),
         (Box::new(|value| *value = json!({"requestId": "1"})), "approval and cancel"),
-        (Box::new(|value| value["cancel"] = value["approval"].clone()), "cancellation allows"),
+        (Box::new(|value| value["cancel"] = value["approval"].clone()), "cancellation grants"),
     ];
     for (change, says) in cases {
         let (_liar, api) = desk.behind("/check_approval", change);
@@ -518,7 +518,7 @@ async fn approvals_and_orders_that_lie_are_refused() {
         (recoded(|order| order.baseOutputs[0].token = Address::repeat_byte(0x77)), "its order pays 0x7777"),
         (recoded(|order| order.baseOutputs[0].recipient = Address::repeat_byte(0x77)), "goes to 0x7777"),
         (recoded(|order| order.baseOutputs[0].endAmount /= U256::from(2)), "further below its start"),
-        (recoded(|order| order.baseOutputs.push(order.baseOutputs[0].clone())), "pays more than once"),
+        (recoded(|order| order.baseOutputs.push(order.baseOutputs[0].clone())), "has several outputs"),
         (recoded(|order| order.cosignature = Bytes::from(vec![1; 65])), ""),
     ];
     for (change, says) in cases {
@@ -534,9 +534,9 @@ async fn approvals_and_orders_that_lie_are_refused() {
     }
 
     for (change, says) in [
-        (put("/swaps/0/status", json!("MAYBE")), "a status that is none"),
-        (put("/swaps/0/txHash", json!(B256::ZERO)), "not asked for"),
-        (put("/swaps", json!({})), "no list of swaps"),
+        (put("/swaps/0/status", json!("MAYBE")), "an unknown status"),
+        (put("/swaps/0/txHash", json!(B256::ZERO)), "not requested"),
+        (put("/swaps", json!({})), "not a list of swaps"),
     ] {
         let (_liar, api) = desk.behind("/swaps", change);
         let error = api.swaps(31_337, &[B256::repeat_byte(1)]).await.unwrap_err();

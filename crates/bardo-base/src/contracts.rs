@@ -95,7 +95,7 @@ impl Contract {
         match self {
             Self::Permit2 => "Permit2",
             Self::Multicall3 => "Multicall3",
-            Self::WrappedNative => "wrapped coin",
+            Self::WrappedNative => "wrapped native token",
             Self::UniversalRouter => "Universal Router",
             Self::UniversalRouterV211 => "Universal Router 2.1.1",
             Self::UniversalRouterV212 => "Universal Router 2.1.2",
@@ -182,9 +182,9 @@ pub enum NoSpender {
     #[error("it makes arbitrary calls for anyone, so anyone could take what it may take")]
     CallsForAnyone,
     /// A private key's address, not a contract.
-    #[error("it is a private key's address and not a contract, so its holder could take everything at once")]
+    #[error("it is not a contract but a private key's address, so the key's holder could take everything at once")]
     BareKey,
     /// It needs no allowance in any action of Bardo.
-    #[error("it takes no tokens in anything that Bardo does")]
+    #[error("Bardo never lets it take tokens")]
     NeverTakes,
 }

@@ -125,52 +125,52 @@ codes! {
     // code                        written form                        category             group      suggestion
     /// The token is unknown on this chain.
     TokenNotFound, "TOKEN_NOT_FOUND", ValidationError, Data,
-        "Look the token up with search_tokens, or give its 0x address on this chain.";
+        "Find the token with search_tokens, or use its 0x address on this chain.";
     /// The symbol matches several tokens.
     TokenAmbiguous, "TOKEN_AMBIGUOUS", ValidationError, Data,
-        "Give the 0x address of the one you mean; the candidates are in details.";
+        "Use the 0x address of the intended token; details list the candidates.";
     /// The symbol imitates that of a known token.
     TokenLookalike, "TOKEN_LOOKALIKE", RiskBlocked, Data,
-        "Use the known token's own symbol or address; the imitation is not traded.";
+        "Use the known token's symbol or address; the imitation is not traded.";
     /// The contract does not behave like a token.
     TokenInvalid, "TOKEN_INVALID", ValidationError, Data,
-        "Check the address: what is there does not answer as an ERC-20 token should.";
+        "Check the address: the contract there does not behave like an ERC-20 token.";
     /// The wallet holds less than the requested amount.
     InsufficientBalance, "INSUFFICIENT_BALANCE", ValidationError, Data,
-        "Ask for at most what is held and not promised to open orders; details say how much that is.";
+        "Reduce the amount to the balance that is not reserved for open orders; details show it.";
     /// No reliable price source covers the token.
     PriceUnavailable, "PRICE_UNAVAILABLE", UpstreamUnavailable, Data,
-        "Try again after the next block; if it stays, no live price source covers this token.";
+        "Try again after the next block; if the error persists, no live price source covers this token.";
     /// No pool on this chain matches the request.
     PoolNotFound, "POOL_NOT_FOUND", ValidationError, Data,
-        "Ask for another fee tier or version, or name the pool by its address.";
+        "Try another fee tier or version, or name the pool by its address.";
     /// No route exists between the two tokens.
     RoutingNoRoute, "ROUTING_NO_ROUTE", ValidationError, Routing,
-        "Choose another pair: no chain of pools joins these two tokens here.";
+        "Choose another pair: no route of pools connects these tokens on this chain.";
     /// The pools are too shallow for this amount.
     RoutingInsufficientLiquidity, "ROUTING_INSUFFICIENT_LIQUIDITY", ValidationError, Routing,
-        "Ask for a smaller amount, or split it over time.";
+        "Reduce the amount, or split it over time.";
     /// The requested quote source is not available.
     SdkFallbackUnavailable, "SDK_FALLBACK_UNAVAILABLE", UpstreamUnavailable, Routing,
-        "Configure the source that was asked for, or leave the choice to Bardo's own router.";
+        "Configure the selected quote source, or use Bardo's own router.";
     /// The answer of a quote source contradicts the chain or the request.
     RoutingQuoteRefused, "ROUTING_QUOTE_REFUSED", UpstreamUnavailable, Routing,
-        "Ask again; if it stays, quote over the pools on chain with BARDO_QUOTE_SOURCE=own.";
+        "Try again; if the error persists, quote from on-chain pools with BARDO_QUOTE_SOURCE=own.";
     /// A token is not on the allowlist.
     SafetyTokenNotAllowed, "SAFETY_TOKEN_NOT_ALLOWED", RiskBlocked, Safety,
-        "Use a token of the allowlist, or ask the operator to add this one to the policy.";
+        "Use a token on the allowlist, or ask the operator to add this one to the policy.";
     /// A tool, chain, contract, wallet, spender or recipient is not on its allowlist.
     SafetyNotAllowed, "SAFETY_NOT_ALLOWED", PermissionDenied, Safety,
-        "Stay with what the policy lists, or ask the operator to add this; `bardo policy show` has the lists.";
+        "Use only what the policy lists, or ask the operator to extend it; `bardo policy show` prints the lists.";
     /// The action exceeds a spending limit.
     SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
-        "Reduce the amount to what the limit leaves; details.violations say how much that is, and when it will be more.";
+        "Reduce the amount to what the limit still allows; details.violations show how much, and when it will be more.";
     /// The simulation reverted or had an undeclared effect.
     SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
-        "Read the revert reason, take a new quote and try with its figures.";
+        "Read the revert reason, request a new quote and try again with its figures.";
     /// Too many calls or trades within the time window.
     SafetyRateLimited, "SAFETY_RATE_LIMITED", Timeout, Safety,
-        "Wait until the window frees a place; details say when.";
+        "Wait until the limit allows another call; details show when.";
     /// The phase does not permit this class of action.
     SafetyPhaseBlocked, "SAFETY_PHASE_BLOCKED", RiskBlocked, Safety,
         "Choose an action that this phase allows, such as an exit.";
@@ -179,16 +179,16 @@ codes! {
         "Only exits pass until the breaker's cool-off is over or the operator resets it.";
     /// The minimum output is too low.
     SafetySlippage, "SAFETY_SLIPPAGE", RiskBlocked, Safety,
-        "Trade less, or tighten the slippage.";
+        "Reduce the amount, or tighten the slippage.";
     /// A value is unknown, so no limit could be checked.
     SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", UpstreamUnavailable, Safety,
-        "Wait until a live price exists; without one no limit can be checked.";
+        "Wait until a live price exists; without a price, no limit can be checked.";
     /// The on-chain policy contract would reject the action.
     SafetyCageViolation, "SAFETY_CAGE_VIOLATION", RiskBlocked, Safety,
-        "Stay inside the policy contract's rules; no setting here can lift them.";
+        "Stay within the policy contract's rules; no setting in Bardo can lift them.";
     /// The transaction reverted on chain.
     ExecutionTxReverted, "EXECUTION_TX_REVERTED", ExecutionFailed, Execution,
-        "Read the revert reason and plan anew; this transaction is over, its gas is spent.";
+        "Read the revert reason and plan again; this transaction has ended and its gas is spent.";
     /// The transaction was not included in time.
     ExecutionTxTimeout, "EXECUTION_TX_TIMEOUT", ExecutionFailed, Execution,
         "Do not send it again: follow its hash until the chain settles it.";
@@ -203,10 +203,10 @@ codes! {
         "Check the endpoint with `bardo doctor`, or configure another one for this chain.";
     /// The endpoint serves another chain than configured, or returned an invalid answer.
     ChainInconsistent, "CHAIN_INCONSISTENT", UpstreamUnavailable, Chain,
-        "Check which chain the endpoint serves; its answer does not fit the configuration.";
+        "Check which chain the endpoint serves; its response does not match the configuration.";
     /// The chain lacks something that the tool needs.
     ChainUnsupported, "CHAIN_UNSUPPORTED", ValidationError, Chain,
-        "Choose a chain whose address book names the contracts this needs.";
+        "Choose a chain whose address book has the contracts that this needs.";
     /// The destination chain is degraded.
     CrossChainDestinationDegraded, "CROSS_CHAIN_DESTINATION_DEGRADED", UpstreamUnavailable, Chain,
         "Wait until get_chain_status shows the destination healthy, or choose another one.";
@@ -216,28 +216,28 @@ codes! {
          is still wanted.";
     /// An earlier order for the same pair can still be filled.
     OrderStillOpen, "ORDER_STILL_OPEN", Timeout, Order,
-        "Wait for the end of the open order, or cancel it, then try again; details name it and say how long it can last.";
+        "Wait until the open order ends, or cancel it, then try again; details show the order and its latest end.";
     /// The action is possible later.
     NotYet, "NOT_YET", Timeout, Call,
         "Try again after details.retry_after_seconds.";
     /// The permit has expired.
     PermitExpired, "PERMIT_EXPIRED", Timeout, Permit,
-        "Preview the action again; the old permit is worthless.";
+        "Preview the action again; the old permit is invalid.";
     /// The action differs from the permitted one.
     PermitMismatch, "PERMIT_MISMATCH", SimulationFailed, Permit,
         "Preview the action again and compare: the chain or the request has changed.";
     /// The permit was already used.
     PermitConsumed, "PERMIT_CONSUMED", RiskBlocked, Permit,
-        "Read the result of the call that used it: a permit serves once, and the action is under way or done.";
+        "Read the result of the call that used it: a permit works once, and the action is in progress or done.";
     /// The action needs the operator's approval, and no operator can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
-        "Approve it on a terminal (`bardo call --approve ask`) or in the console, or stay within what needs no approval.";
+        "Approve it on a terminal (`bardo call --approve ask`) or in the console, or stay below the approval limits.";
     /// The operator rejected the action.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";
     /// The operator did not answer in time.
     ApprovalLapsed, "APPROVAL_LAPSED", Timeout, Approval,
-        "Nobody answered in time, which is no refusal: ask again when the operator is there.";
+        "Nobody answered in time, which is not a rejection: request approval again when the operator is available.";
     /// A stop is in force.
     Halted, "HALTED", PermissionDenied, Safety,
         "The operator has stopped signing; only `bardo resume` lifts it.";
@@ -249,22 +249,22 @@ codes! {
         "List the tools with `bardo tools`.";
     /// A read took more than three times its budget.
     ToolTimeout, "TOOL_TIMEOUT", Timeout, Call,
-        "Try again; if it stays, look at the endpoint's latency in get_chain_status.";
+        "Try again; if the error persists, check the endpoint's latency in get_chain_status.";
     /// The call was cancelled before it ended.
     ToolCancelled, "TOOL_CANCELLED", ExecutionFailed, Call,
         "Nothing needs to be done: it was stopped on request, before anything was signed.";
     /// The tool panicked.
     ToolPanicked, "TOOL_PANICKED", ExecutionFailed, Call,
-        "This is a fault in the program: please report it with the call's id.";
+        "This is a bug in Bardo: please report it with the call's id.";
     /// The idempotency key belongs to another call.
     IdempotencyConflict, "IDEMPOTENCY_CONFLICT", ValidationError, Call,
         "Use a new key: this one belongs to a call with other parameters.";
     /// A call with the same idempotency key is still running.
     CallInProgress, "CALL_IN_PROGRESS", Timeout, Call,
-        "Wait for the first call with this key, then ask again to get its result.";
+        "Wait for the first call with this key, then repeat the call to get its result.";
     /// The database reported an error.
     StoreUnavailable, "STORE_UNAVAILABLE", UpstreamUnavailable, Call,
-        "See to the data folder as the message says; nothing is done without its record.";
+        "Repair the data folder as described in the message; no action runs without its record.";
 }
 
 impl ErrorCode {
@@ -323,11 +323,9 @@ impl Serialize for ErrorCode {
 impl<'de> Deserialize<'de> for ErrorCode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|code| code.as_str() == text)
-            .ok_or_else(|| serde::de::Error::custom(format_args!("`{}` is no error code", SafeText::clean(&text, 60))))
+        Self::ALL.iter().copied().find(|code| code.as_str() == text).ok_or_else(|| {
+            serde::de::Error::custom(format_args!("`{}` is not an error code", SafeText::clean(&text, 60)))
+        })
     }
 }
 

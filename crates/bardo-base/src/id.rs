@@ -13,7 +13,7 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// Error for a text that is not an identifier of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no {what}")]
+#[error("`{given}` is not a valid {what}")]
 pub struct BadId {
     /// Expected kind of identifier, with its format.
     pub what: &'static str,
@@ -183,7 +183,7 @@ impl FromStr for GolemId {
     /// actions pass limits that apply to Golems.
     fn from_str(given: &str) -> Result<Self, BadId> {
         if given.eq_ignore_ascii_case(OPERATOR) {
-            let what = "golem id (`operator` is the name of the person at the keyboard)";
+            let what = "golem id (`operator` is reserved for the operator)";
             return Err(BadId { what, given: SafeText::clean(given, 60) });
         }
         Self::stored(given)

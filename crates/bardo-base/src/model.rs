@@ -11,7 +11,7 @@ use super::text::SafeText;
 
 /// Error for a word that a closed list does not contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no {what}; known: {known}")]
+#[error("`{given}` is not a valid {what}; known: {known}")]
 pub struct UnknownName {
     /// Expected kind of word, such as "phase".
     pub what: &'static str,

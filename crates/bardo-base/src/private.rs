@@ -84,7 +84,7 @@ pub fn files(folder: &Path, prefix: &str) -> io::Result<()> {
         }
         if !entry.file_type()?.is_file() {
             let name = entry.file_name();
-            return Err(Error::other(format!("{} in it is no regular file; remove it", name.to_string_lossy())));
+            return Err(Error::other(format!("{} in it is not a regular file; remove it", name.to_string_lossy())));
         }
         #[cfg(unix)]
         {

@@ -161,7 +161,10 @@ mod unix {
             match self.left.checked_sub(1) {
                 Some(left) if Instant::now() < self.until => self.left = left,
                 Some(_) | None => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "there is too much in it to remove at once"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "it contains too many files to remove at once",
+                    ));
                 }
             }
             Ok(())

@@ -20,10 +20,10 @@ pub enum ServiceError {
         after: Duration,
     },
     /// The request may or may not have been accepted.
-    #[error("the service gave no clear answer: {0}")]
+    #[error("the service's response is unclear: {0}")]
     Unclear(SafeText),
     /// The answer does not have the expected form.
-    #[error("the service answers nonsense: {0}")]
+    #[error("the service returned an invalid response: {0}")]
     Nonsense(SafeText),
 }
 

@@ -68,7 +68,7 @@ mod tests {
             let refused = open_for(&config, devnet, &[Category::Trading, Category::Lp]).unwrap_err();
             assert_eq!(
                 refused.to_string(),
-                "nothing enforces min_rebalance_benefit_usd, although lp tools are installed: do without them"
+                "nothing enforces min_rebalance_benefit_usd, although lp tools are installed: remove those tools"
             );
         }
     }

@@ -113,8 +113,8 @@ impl fmt::Display for Revoked {
         f.write_str(match self {
             Self::Death => "its Golem has died, and its keys are revoked",
             Self::Stop => {
-                "its keys are revoked, because the stop ladder was at revoke; only a new start of the program, with that \
-                 stop lifted, gives it keys again"
+                "its keys are revoked because the stop level was revoke; lift the stop and restart the process to load \
+                 the keys again"
             }
         })
     }
@@ -133,6 +133,6 @@ pub enum SignError {
     #[error("the account refuses to sign: {0}")]
     Refused(String),
     /// The signer did not answer clearly, so it may have signed.
-    #[error("the signer gave no clear answer: {0}")]
+    #[error("the signer's response is unclear: {0}")]
     Unclear(String),
 }

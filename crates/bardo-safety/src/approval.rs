@@ -118,16 +118,16 @@ pub enum AnswerError {
     #[error("not approved: {0}")]
     Unconfirmed(#[from] Unconfirmed),
     /// No open request has this permit: the request is closed, or was renewed under another permit.
-    #[error("this question is over, or has changed: look at it again before answering")]
+    #[error("this request has ended or changed: review it again before answering")]
     NotAsked,
     /// The permit has expired; the action is being simulated again under a new one.
-    #[error("the permit has expired meanwhile: it is simulated again, look at the difference before answering")]
+    #[error("the permit expired in the meantime: it is re-simulated; review the difference before answering")]
     Expired,
     /// The proof that the operator gave the answer is missing or invalid.
     #[error(transparent)]
     Unproved(#[from] ProofError),
     /// No standing approval can cover this action.
-    #[error("no standing approval for this: {0}")]
+    #[error("no standing approval is possible: {0}")]
     NoGrant(&'static str),
     /// The requested total is smaller than what this action spends.
     #[error("a total of ${total} does not cover this action's ${spent}")]
@@ -231,7 +231,7 @@ impl Decision {
 
 /// Approval of exactly one permit. The approval queue creates it and a commit consumes it.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a yes that is not used says nothing"]
+#[must_use = "an unused approval has no effect"]
 pub struct Yes {
     permit_id: PermitId,
     said: Said,

@@ -107,7 +107,7 @@ fn symbol(network: &Network, token: Address) -> Option<SafeText> {
 pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> Result<Option<Cage>, Doubt> {
     let book = &ground.network().book;
     let Some(contract) = book.contract(Contract::PolicyCage) else { return Ok(None) };
-    let unread = |what: &str| Doubt::because(format_args!("PolicyCage at {contract} does not tell {what}"));
+    let unread = |what: &str| Doubt::because(format_args!("PolicyCage at {contract} does not return {what}"));
     let multicall = book
         .contract(Contract::Multicall3)
         .ok_or_else(|| Doubt::because("PolicyCage cannot be read: the address book has no Multicall3"))?;
@@ -125,7 +125,7 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
         return Ok(None);
     }
     let manager = manager.take(&answers).ok_or_else(|| unread("its manager"))?;
-    let standing = standing.take(&answers).ok_or_else(|| unread("how the account stands"))?;
+    let standing = standing.take(&answers).ok_or_else(|| unread("the account's state"))?;
     let rules = rules.take(&answers).ok_or_else(|| unread("the account's rules"))?;
 
     let mut calls = Calls::default();
@@ -170,7 +170,7 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
             symbol: symbol(ground.network(), rule.token),
             decimals,
             balance: balance.ok_or_else(|| unread("a balance of the account"))?,
-            left_in_day: left.take(&answers).ok_or_else(|| unread("what left within a day"))?,
+            left_in_day: left.take(&answers).ok_or_else(|| unread("the outflow within a day"))?,
             price,
         });
     }
@@ -192,7 +192,7 @@ impl CagedAsset {
         match &self.symbol {
             Some(symbol) if token.is_zero() => symbol.to_string(),
             Some(symbol) => format!("{symbol} ({token})"),
-            None if token.is_zero() => "the chain's coin".to_owned(),
+            None if token.is_zero() => "the native token".to_owned(),
             None => token.to_string(),
         }
     }
@@ -239,13 +239,13 @@ impl Cage {
         };
         if [self.contract, self.manager, self.owner].contains(&target) {
             let limit = "no call of the policy contract, of its delegation manager or of the account itself";
-            refuse(found, RuleName::CageCalls, limit, named(), "an action without this call");
+            refuse(found, RuleName::CageCalls, limit, named(), "the action without this call");
         } else if !allowed {
-            let would_pass = "a listed function, or the same once the owner lists this one";
+            let would_pass = "a listed function, or the same after the owner lists this one";
             refuse(found, RuleName::CageCalls, "the functions that the owner lists", named(), would_pass);
         }
         if !value.is_zero() && self.asset(Address::ZERO).is_none() {
-            unlisted(found, "the chain's coin".to_owned());
+            unlisted(found, "the native token".to_owned());
         }
         if let Ok(approval) = Erc20::approveCall::abi_decode_validate(data) {
             self.approval(target, approval.spender, approval.value, found);
@@ -278,7 +278,7 @@ impl Cage {
             Some(_) => {}
         }
         if !self.rules.spenders.contains(&spender) {
-            let would_pass = "a listed spender, or the same once the owner lists this one";
+            let would_pass = "a listed spender, or the same after the owner lists this one";
             refuse(found, RuleName::CageSpenders, "the spenders that the owner lists", spender.to_string(), would_pass);
         }
     }
@@ -287,7 +287,7 @@ impl Cage {
         for token in plan.out.iter().map(|(token, _)| token).chain(plan.into.iter().map(|(token, _, _)| token)) {
             if self.asset(key(*token)).is_none() {
                 let value = match token {
-                    TokenId::Native => "the chain's coin".to_owned(),
+                    TokenId::Native => "the native token".to_owned(),
                     TokenId::Erc20(address) => address.to_string(),
                 };
                 unlisted(found, value);
@@ -314,15 +314,15 @@ impl Cage {
             let silent = self.assets.iter().filter(|asset| asset.price.is_none());
             let silent: Vec<_> = silent.map(|one| format!("{} by the feed {}", one.name(), one.rule.feed)).collect();
             let value = match silent.as_slice() {
-                [] => "sums that are too large to be counted".to_owned(),
-                silent => format!("no price of {}", silent.join(", ")),
+                [] => "sums too large to calculate".to_owned(),
+                silent => format!("no price for {}", silent.join(", ")),
             };
             refuse(
                 found,
                 RuleName::CageMaxPriceAge,
                 limit,
                 value,
-                "the same once every feed of the rules answers in time",
+                "the same when every feed of the rules is up to date",
             );
             return;
         };
@@ -352,8 +352,8 @@ impl Cage {
         if let Some(most) = bound(*maxPosition).filter(|most| into > out && after > *most) {
             let limit = format!("at most {} held", asset.figure(most));
             let would_pass = match most.checked_sub(kept).filter(|room| !room.is_zero()) {
-                Some(room) => format!("at most {} coming in", asset.figure(room)),
-                None => "nothing more of it; selling it is free".to_owned(),
+                Some(room) => format!("at most {} incoming", asset.figure(room)),
+                None => "no more of it; sales are always allowed".to_owned(),
             };
             let figures = Figures::new(FigureUnit::RawUnits, most, after).leaving(most.saturating_sub(kept));
             let value = format!("{} held afterwards", asset.figure(after));
@@ -381,7 +381,13 @@ impl Cage {
             let (floor, highest) = (dollars(floor, Rounding::Up), dollars(highest, Rounding::Down));
             let limit = format!("at least {floor}, {} bps below the highest, {highest}", self.rules.maxDrawdownBps);
             let value = format!("{} afterwards", dollars(worth.after, Rounding::Down));
-            refuse(found, RuleName::CageMaxDrawdownBps, limit, value, "an exit, until the owner resets the highest");
+            refuse(
+                found,
+                RuleName::CageMaxDrawdownBps,
+                limit,
+                value,
+                "an exit, until the owner resets the highest value",
+            );
         }
         let next = self.last_action.saturating_add(u64::from(self.rules.minInterval));
         if self.last_action != 0 && now < next {
@@ -443,7 +449,7 @@ fn refuse_with(
 }
 
 fn unlisted(found: &mut Vec<Violation>, asset: String) {
-    let would_pass = "a listed asset, or the same once the owner lists this one";
+    let would_pass = "a listed asset, or the same after the owner lists this one";
     refuse(found, RuleName::CageAssets, "the assets that the owner lists", asset, would_pass);
 }
 

@@ -76,7 +76,7 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
             Ok(_) => {}
             Err(why) => faults.push(Fault::new(
                 RuleName::Calldata,
-                "a call that can be read back",
+                "a call that can be decoded",
                 format!("transaction {} to {}: {why}", at + 1, leg.to),
             )),
         }
@@ -279,11 +279,7 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if *most > declared {
             let (declared, most) = (figure(proposal, *token, declared), figure(proposal, *token, *most));
-            faults.push(Fault::new(
-                RuleName::Calldata,
-                format!("at most {declared} out"),
-                format!("{most} may go out"),
-            ));
+            faults.push(Fault::new(RuleName::Calldata, format!("at most {declared} out"), format!("{most} may leave")));
         }
     }
     // A refund's calldata names the order, and its settler knows the amount. It takes nothing, so only the simulation
@@ -298,16 +294,16 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
     for (token, at_least) in least {
         let certain = binding.into.get(&token).copied().unwrap_or_default();
         if certain < at_least {
-            let declared = format!("at least {} in, whatever happens", figure(proposal, token, at_least));
-            let found = format!("only {} certain by the calldata", figure(proposal, token, certain));
+            let declared = format!("at least {} in, guaranteed", figure(proposal, token, at_least));
+            let found = format!("only {} guaranteed by the calldata", figure(proposal, token, certain));
             faults.push(Fault::new(RuleName::Calldata, declared, found));
         }
     }
     if let Some(trade) = &proposal.trade
         && binding.until.is_none_or(|until| until > U256::from(trade.deadline))
     {
-        let never = || "it never becomes void".to_owned();
-        let found = binding.until.map_or_else(never, |until| format!("void after {}", when(until.saturating_to())));
-        faults.push(Fault::new(RuleName::Calldata, format!("void after {}", when(trade.deadline)), found));
+        let never = || "it never expires".to_owned();
+        let found = binding.until.map_or_else(never, |until| format!("expires after {}", when(until.saturating_to())));
+        faults.push(Fault::new(RuleName::Calldata, format!("expires after {}", when(trade.deadline)), found));
     }
 }

@@ -117,7 +117,7 @@ pub enum FrameError {
     #[error("a plan has 1 to {MAX_LEGS} transactions (none only where an order is signed), this one has {0}")]
     Legs(usize),
     /// A transaction does not match the proposed call.
-    #[error("transaction {leg} of the frame does not fit the proposal: {why}")]
+    #[error("prepared transaction {leg} does not match the proposal: {why}")]
     Leg {
         /// Index of the transaction, from 0.
         leg: usize,
@@ -135,10 +135,10 @@ pub enum FrameError {
         why: &'static str,
     },
     /// The order differs from the proposed one.
-    #[error("the order of the frame is not the one that was proposed")]
+    #[error("the prepared order differs from the proposed one")]
     Order,
     /// The total fee is zero, or the priority fee is above it.
-    #[error("the fee bounds make no sense")]
+    #[error("the fee bounds are invalid")]
     Fees,
     /// The account does not support the proposed action.
     #[error("this account cannot do that: {0}")]
@@ -181,7 +181,7 @@ impl Framed {
             for (slot, (place, proposed)) in leg.slots.iter().zip(&proposed.slots).enumerate() {
                 let wrong = |why| FrameError::Slot { leg: index, slot, why };
                 if place.message != proposed.message {
-                    return Err(wrong("what is signed differs from what was proposed"));
+                    return Err(wrong("the transaction to sign differs from the proposed one"));
                 }
                 if place.offset < free_from {
                     return Err(wrong("it overlaps the one before it"));

@@ -90,13 +90,13 @@ pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
             BookSpender::Unknown => continue,
             BookSpender::Takes(role) if may_take(framed, role, spender) => continue,
             BookSpender::Takes(_) => {
-                format!("{spender} takes tokens only by orders signed for it, and gets no allowance")
+                format!("{spender} takes tokens only through orders signed for it, so it must not get an allowance")
             }
             BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
         };
         violations.push(Violation::new(
             RuleName::SpenderRole,
-            "of the address book, only Permit2, routers, position managers and what the tool itself needs",
+            "from the address book, only Permit2, routers, position managers and the tool's own spenders",
             why,
             "an allowance for one of those; no policy can allow this one",
         ));
@@ -108,7 +108,7 @@ pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
             RuleName::RecipientRole,
             "recipients that can send money back",
             format_args!("{receiver} is {name}: tokens sent there are lost, or anyone can take them"),
-            "a recipient that is not an entry of the address book",
+            "a recipient that is not in the address book",
         ));
     }
     violations

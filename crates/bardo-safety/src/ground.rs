@@ -156,7 +156,7 @@ impl Ground {
         for (id, claimed) in named {
             if known.get(&id).is_some_and(|real| *real != claimed) {
                 let which = self.contract(id).unwrap_or_default();
-                let why = format_args!("the proposal describes {which} otherwise than the chain does");
+                let why = format_args!("the proposal's description of {which} differs from the chain's");
                 return Err(Untold::Doubt(Doubt::because(why)));
             }
         }
@@ -435,12 +435,12 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
         }
         (None, pools) => match medians(pools.iter().map(|pool| pool.usd)) {
             Some(band) => Spread { several_pools: pools.len() > 1, ..Spread::lagging(band) },
-            None => return Err(refuse(&"no feed prices it, and no pool that is deep enough and traded")),
+            None => return Err(refuse(&"it has no price feed, and no sufficiently deep and traded pool")),
         },
     };
     if is_stable && !near_a_dollar(spread.all) {
         return Err(refuse(&format_args!(
-            "a dollar coin at {} to {} dollars has lost its peg",
+            "a stablecoin at {} to {} dollars has lost its peg",
             spread.all.lowest, spread.all.highest
         )));
     }

@@ -47,5 +47,5 @@ pub struct Opinion {
 
 /// Reason why there is no opinion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the safety-guardian gave no answer: {0}")]
+#[error("the safety-guardian did not respond: {0}")]
 pub struct GuardianError(pub String);

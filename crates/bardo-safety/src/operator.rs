@@ -81,7 +81,7 @@ pub enum AcceptError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallRefused {
     /// The limit of calls in the last minute is reached.
-    #[error("{limit} tool calls were made in the last 60 seconds, which is the limit")]
+    #[error("the limit of {limit} tool calls per 60 seconds is reached")]
     TooMany {
         /// Maximum number of calls per minute.
         limit: u32,
@@ -197,7 +197,7 @@ impl OperatorRules {
     /// # Errors
     /// [`StopError`] if the stop could not be set.
     pub fn halt(&self, reason: &str, now: u64) -> Result<InForce, StopError> {
-        let reason = if reason.is_empty() { "the operator refused and stopped everything" } else { reason };
+        let reason = if reason.is_empty() { "the operator rejected an action and stopped everything" } else { reason };
         self.stop.raise(StopLevel::Halt, reason, "operator", now)
     }
 

@@ -158,13 +158,13 @@ impl Basis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     /// The proof has expired.
-    #[error("the confirmation by password has expired: nothing was changed, do it again")]
+    #[error("the password confirmation has expired: nothing was changed; try again")]
     Expired,
     /// The proof authorises another decision.
-    #[error("the confirmation by password was for something else: nothing was changed, look again and repeat it")]
+    #[error("the password confirmation was for a different change: nothing was changed; review it and try again")]
     OtherAction,
     /// The proof belongs to another data folder.
-    #[error("the confirmation by password was for another data folder: nothing was changed")]
+    #[error("the password confirmation was for another data folder: nothing was changed")]
     OtherFolder,
     /// The evidence is too weak for this decision.
     #[error("this needs the password of the account's key: nothing was changed")]
@@ -173,7 +173,7 @@ pub enum ProofError {
 
 /// Proof of one decision. It cannot be copied, and using it consumes it.
 #[derive(Debug)]
-#[must_use = "a proof that is not used authorises nothing"]
+#[must_use = "an unused proof authorises nothing"]
 pub struct OperatorProof {
     authorises: Authorisation,
     basis: Basis,

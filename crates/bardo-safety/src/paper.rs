@@ -178,9 +178,9 @@ fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Ve
         let (token, came, went) = row?;
         let token = match token.as_str() {
             "native" => None,
-            address => Some(address.parse().map_err(|_| damaged("a token that is none"))?),
+            address => Some(address.parse().map_err(|_| damaged("an invalid token"))?),
         };
-        let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an amount that is none"));
+        let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an invalid amount"));
         let (all_came, all_went) = moved.entry(token).or_default();
         *all_came = all_came.saturating_add(amount(&came)?);
         *all_went = all_went.saturating_add(amount(&went)?);
@@ -260,14 +260,14 @@ pub fn positions(connection: &Connection) -> Result<Vec<PaperPosition>, StoreErr
     let mut all: BTreeMap<(i64, String, String), Total> = BTreeMap::new();
     for row in rows {
         let (key, (symbol, decimals), (came, went)) = row?;
-        let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an amount that is none"));
+        let amount = |text: &str| text.parse::<U256>().map_err(|_| damaged("an invalid amount"));
         let total = all.entry(key).or_insert(Total { symbol, decimals, came: U256::ZERO, went: U256::ZERO });
         total.came = total.came.saturating_add(amount(&came)?);
         total.went = total.went.saturating_add(amount(&went)?);
     }
     let position = |((chain_id, account, token), total): ((i64, String, String), Total)| {
         Ok(PaperPosition {
-            chain_id: u64::try_from(chain_id).map_err(|_| damaged("a chain that is none"))?,
+            chain_id: u64::try_from(chain_id).map_err(|_| damaged("an invalid chain"))?,
             account,
             token,
             symbol: SafeText::clean(&total.symbol, 40),

@@ -160,7 +160,7 @@ pub(super) fn mentioned(connection: &Connection) -> Result<BTreeSet<Address>, St
             Ok(address) => {
                 mentioned.insert(address);
             }
-            Err(_) => tracing::warn!("the ledger names somebody who was paid by an address that cannot be read"),
+            Err(_) => tracing::warn!("the ledger has an unreadable address of a paid recipient"),
         }
     }
     Ok(mentioned)

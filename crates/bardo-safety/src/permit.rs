@@ -170,10 +170,10 @@ pub enum PermitFault {
     #[error("the permit has expired, or was issued by an earlier run: preview the action again")]
     Expired,
     /// The payload or the rules differ from those that the permit was issued for.
-    #[error("something else would be signed now than what was permitted")]
+    #[error("the action to sign differs from the permitted one")]
     Mismatch,
     /// The permit was used before.
-    #[error("the permit has been used")]
+    #[error("the permit was already used")]
     Consumed,
 }
 

@@ -158,7 +158,7 @@ pub enum ReserveError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The ledger contains or received inconsistent data.
-    #[error("the ledger refused: {0}")]
+    #[error("the ledger rejected it: {0}")]
     Ledger(String),
 }
 

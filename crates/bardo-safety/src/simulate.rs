@@ -45,7 +45,7 @@ pub use order::{order_faults, reactor_role, settler};
 const MAX_FAULT: usize = 500;
 
 /// Passing alternative for an action that does something undeclared.
-const HONEST: &str = "an action that does what it declares and nothing else";
+const HONEST: &str = "an action that does only what it declares";
 
 /// Effects of a signing payload.
 #[derive(Debug, Clone, PartialEq)]

@@ -178,9 +178,7 @@ impl Drop for Aside {
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The file or its folder cannot be written.
-    #[error(
-        "cannot write {path}: {reason}; make a file of that name by any means, empty or not, and all signing stops"
-    )]
+    #[error("cannot write {path}: {reason}; to stop all signing, create any file with that name")]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -189,8 +187,8 @@ pub enum StopError {
     },
     /// Lowering the stop needs the operator's decision.
     #[error(
-        "{level} is in force{}: going down takes the operator's decision; only a hold that nobody has raised since \
-         can be released by whoever set it",
+        "{level} is in force{}: only the operator can lower it; a hold can be released by its owner, unless it was \
+         raised since",
         by.as_ref().map(|by| format!(", set by {by}")).unwrap_or_default()
     )]
     NotYours {
@@ -203,16 +201,16 @@ pub enum StopError {
     #[error(transparent)]
     Proof(#[from] ProofError),
     /// The decision was made about another stop.
-    #[error("another stop was set meanwhile: look at it and decide anew")]
+    #[error("another stop was set in the meantime: review it and decide again")]
     Changed,
     /// The stop is in force for the whole data folder, above the one to be changed.
-    #[error("{level} is in force for the whole data folder, not for this show alone: `bardo resume` lifts it")]
+    #[error("{level} is in force for the whole data folder, not only for this scenario: `bardo resume` lifts it")]
     Above {
         /// Level in force there.
         level: StopLevel,
     },
     /// The lock file cannot be used, so concurrent changes cannot be excluded.
-    #[error("cannot lock {path}: {reason}; nothing was loosened: see that it is a file that you can write")]
+    #[error("cannot lock {path}: {reason}; the stop was not lowered: make the file writable")]
     Lock {
         /// Path of the lock file.
         path: PathBuf,
@@ -220,7 +218,7 @@ pub enum StopError {
         reason: std::io::Error,
     },
     /// Another process holds the lock, and may be about to raise the stop.
-    #[error("another program is just changing the stop: nothing was loosened, try again")]
+    #[error("another process is changing the stop: it was not lowered, try again")]
     Busy,
 }
 
@@ -295,7 +293,7 @@ impl StopFile {
             // The stop and the marked level may have been lowered between the two reads.
             standing.file = look(&self.path);
             if self.marked().is_some_and(|marked| standing.in_force().level() < Some(marked)) {
-                let why = format!("{marked} was in force, and its file was removed or replaced without `bardo resume`");
+                let why = format!("{marked} was in force, but its file was removed or replaced without `bardo resume`");
                 standing.file = InForce::Garbled { why };
             }
         }
@@ -686,7 +684,7 @@ fn look(path: &Path) -> InForce {
     // A symbolic link counts by its target; one without a target still counts as a file.
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return InForce::None,
-        Err(error) => return InForce::Garbled { why: format!("it cannot be looked for: {error}") },
+        Err(error) => return InForce::Garbled { why: format!("it cannot be checked: {error}") },
         Ok(_) => {}
     }
     match regular_file::read_text(path, MOST_BYTES) {
@@ -694,7 +692,9 @@ fn look(path: &Path) -> InForce {
         Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => InForce::None,
         Err(error) => InForce::Garbled { why: format!("it cannot be read: {error}") },
         Ok(text) => serde_json::from_str(&text).map_or_else(
-            |error| InForce::Garbled { why: SafeText::clean(&format!("it is no stop: {error}"), 200).to_string() },
+            |error| InForce::Garbled {
+                why: SafeText::clean(&format!("it is not a valid stop: {error}"), 200).to_string(),
+            },
             InForce::Stop,
         ),
     }

@@ -176,11 +176,11 @@ impl TypedMessage {
                     ("deadline", order.info().deadline.to_string()),
                     ("cosigner", order.cosigner().unwrap_or_default().to_string()),
                     ("input token", bounds.token_in.to_string()),
-                    ("most input", bounds.most_in.to_string()),
+                    ("maximum input", bounds.most_in.to_string()),
                 ];
                 for output in bounds.least_out {
                     fields.push(("output token", output.token.to_string()));
-                    fields.push(("least output", output.amount.to_string()));
+                    fields.push(("minimum output", output.amount.to_string()));
                     fields.push(("recipient", output.recipient.to_string()));
                 }
                 fields

@@ -246,13 +246,13 @@ impl Spreads {
     /// [`Doubt`] with the reason if there is no price.
     pub fn get(&self, token: TokenId) -> Result<Spread, Doubt> {
         let contract = match token {
-            TokenId::Native => self.wrapped.ok_or_else(|| Doubt::because("the chain's coin has no price here"))?,
+            TokenId::Native => self.wrapped.ok_or_else(|| Doubt::because("the native token has no price"))?,
             TokenId::Erc20(address) => address,
         };
         match self.of.get(&contract) {
             Some(Ok(spread)) => Ok(*spread),
             Some(Err(reason)) => Err(Doubt { reasons: vec![reason.clone()] }),
-            None => Err(Doubt::because(format_args!("no price was asked for {contract}"))),
+            None => Err(Doubt::because(format_args!("no price was requested for {contract}"))),
         }
     }
 }
@@ -322,7 +322,7 @@ pub fn values(
     let sums = sum(&outflows).and_then(|out| Ok((out, sum(&takeable)?, sum(&inflows)?)));
     let (Some(gas), Ok((out, left, received))) = (gas, sums) else {
         if doubts.is_empty() {
-            doubts.push(SafeText::clean("the sum of all values is too large to be told", MAX_REASON));
+            doubts.push(SafeText::clean("the sum of all values is too large", MAX_REASON));
         }
         return Err(Doubt { reasons: doubts });
     };
@@ -497,7 +497,7 @@ impl Pricing<'_> {
             return Ok(Usd::ZERO);
         }
         let band = self.witnesses.of(self.spreads.get(token.id)?);
-        let band = band.ok_or_else(|| Doubt::because(format_args!("{} has no price of just now", token.symbol)))?;
+        let band = band.ok_or_else(|| Doubt::because(format_args!("{} has no current price", token.symbol)))?;
         let price = side(band);
         Usd::value_of(amount, price, rounding)
             .map_err(|error| Doubt::because(format_args!("the value of {amount} {}: {error}", token.symbol)))

@@ -273,7 +273,7 @@ fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxErro
     let acting = residents.clone();
     let hook = move |chain: &mut Chain| {
         if let Err(error) = acting.act(chain) {
-            tracing::warn!(chain = plan.name, %error, "an inhabitant of the devnet could not act");
+            tracing::warn!(chain = plan.name, %error, "a background actor of the devnet could not act");
         }
     };
     let mining = match config.pace {
@@ -307,7 +307,7 @@ fn live_through_the_past(
         residents.act(chain)?;
         let block = chain.mine();
         if let Some(failure) = block.receipts.iter().find_map(|receipt| receipt.failure.clone()) {
-            return Err(SandboxError::Failed { step: "the market of the past", failure });
+            return Err(SandboxError::Failed { step: "the market's history", failure });
         }
         report(Stage::Past { done, of });
     }

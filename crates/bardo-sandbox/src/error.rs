@@ -17,7 +17,7 @@ pub enum SandboxError {
     #[error(transparent)]
     Contract(#[from] ContractError),
     /// The chain refused genesis code.
-    #[error("the devnet refused preset code: {0}")]
+    #[error("the devnet rejected preset code: {0}")]
     Preset(#[from] golem_chain::devnet::state::InvalidCode),
     /// The chain refused a transaction.
     #[error("the devnet did not accept the transaction for {step}: {source}")]
@@ -44,7 +44,7 @@ pub enum SandboxError {
         first: B256,
     },
     /// Genesis did not create an expected contract.
-    #[error("no contract at {address}, where {name} belongs")]
+    #[error("no contract at {address}, where {name} is expected")]
     Missing {
         /// Name of the contract.
         name: &'static str,
@@ -55,9 +55,7 @@ pub enum SandboxError {
     #[error(transparent)]
     Time(#[from] TimestampError),
     /// The start time is before the end of genesis and market history.
-    #[error(
-        "start time {start} is before {earliest}, when genesis and the market's past have ended: choose a later one"
-    )]
+    #[error("start time {start} is before {earliest}, when genesis and the market's history end: choose a later one")]
     StartTooEarly {
         /// Requested start, in seconds since the Unix epoch.
         start: u64,
@@ -69,7 +67,7 @@ pub enum SandboxError {
     Kept(#[from] super::keep::KeptError),
     /// The genesis snapshot cannot be used.
     #[error(
-        "the genesis snapshot cannot be used: {0}; build Bardo again, and if its contracts or its plan have changed, run \
+        "the genesis snapshot cannot be used: {0}; rebuild Bardo, and if its contracts or its plan have changed, run \
          `cargo run --release --example genesis` first"
     )]
     Snapshot(super::snapshot::SnapshotError),

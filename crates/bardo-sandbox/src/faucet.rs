@@ -23,11 +23,11 @@ pub enum Gift {
 /// # Errors
 /// [`SandboxError::NoSuchToken`] if the chain does not have the token.
 pub fn orders(deployment: &Deployment, to: Address, gift: Gift) -> Result<Vec<Order>, SandboxError> {
-    let call = |target, input| Order::call(Role::Faucet, target, input, 150_000, "a gift of the faucet");
+    let call = |target, input| Order::call(Role::Faucet, target, input, 150_000, "a faucet transfer");
     Ok(match gift {
         Gift::Ether(value) => {
             // The gas suffices for a recipient with code.
-            let step = "a gift of the faucet";
+            let step = "a faucet transfer";
             vec![Order {
                 role: Role::Faucet,
                 to: TxKind::Call(to),

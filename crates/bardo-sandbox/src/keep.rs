@@ -37,10 +37,10 @@ const MAX_RECORD: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     /// Another process uses the devnet.
-    #[error("{} is in use by another process: end that one, or keep this devnet under another name", .0.display())]
+    #[error("{} is in use by another process: end that process, or keep this devnet under another name", .0.display())]
     InUse(PathBuf),
     /// The operating system reported an error.
-    #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
+    #[error("cannot use {}: {reason}; check that the folder is writable and the disk has free space", path.display())]
     File {
         /// Path of the file or folder.
         path: PathBuf,
@@ -146,7 +146,7 @@ impl KeptFolder {
         let resumed = KeptChain::resume(&self.path, plan.name, Arc::clone(&self.lock));
         let (kept, chain) = resumed.map_err(KeptError::from)?;
         if chain.rules().chain_id != plan.chain_id {
-            return Err(foreign(format!("the file of {} holds another chain", plan.name)).into());
+            return Err(foreign(format!("the file of {} contains another chain", plan.name)).into());
         }
         Ok((kept, chain, deployment))
     }
@@ -167,7 +167,7 @@ pub fn read_record(folder: &Path) -> Result<Option<KeptRecord>, KeptError> {
     if record.version == VERSION {
         Ok(Some(record))
     } else {
-        Err(damaged(format!("it is of version {}, and this is version {VERSION}", record.version)))
+        Err(damaged(format!("it is of version {}, but this is version {VERSION}", record.version)))
     }
 }
 

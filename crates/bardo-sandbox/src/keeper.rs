@@ -79,7 +79,7 @@ pub fn fault_order(deployment: &Deployment, asset: Asset, fault: FeedFault) -> O
     };
     let forced = I192::try_from(answer).unwrap_or(I192::ZERO);
     let call = FeedKeeper::setFaultCall { feed, fault: switch as u8, forcedAnswer: forced }.abi_encode();
-    Some(Order::call(Role::Keeper, deployment.feed_keeper, call, 150_000, "a price feed's fault switch"))
+    Some(Order::call(Role::Keeper, deployment.feed_keeper, call, 150_000, "setting a price feed's fault"))
 }
 
 fn is_due(written: Written, price: PriceE8, timestamp: u64) -> bool {

@@ -26,7 +26,7 @@ pub enum KeyError {
     #[error("a devnet key could not be derived: {0}")]
     Derivation(#[from] alloy_signer_local::LocalSignerError),
     /// The hash of a label is not a valid key.
-    #[error("the label {0:?} gives no valid key: choose another")]
+    #[error("the label {0:?} does not give a valid key: choose another")]
     Label(&'static str),
     /// The signature could not be made.
     #[error("a devnet transaction could not be signed: {0}")]

@@ -50,7 +50,13 @@ pub(super) fn make_pools(
                 let grow =
                     UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: OBSERVATIONS };
                 let gas = 100_000 + u64::from(OBSERVATIONS) * 23_000;
-                works.call(Role::Treasury, pool.address, grow.abi_encode(), gas, "growing a pool's memory")?;
+                works.call(
+                    Role::Treasury,
+                    pool.address,
+                    grow.abi_encode(),
+                    gas,
+                    "growing a pool's observation array",
+                )?;
             }
         }
     }
@@ -96,7 +102,7 @@ pub(super) fn fund(
         if token == Token::Weth {
             if to != at(Role::Treasury) {
                 let transfer = Erc20::transferCall { to, value }.abi_encode();
-                works.call(Role::Treasury, deployment.weth, transfer, 100_000, "handing out wrapped ether")?;
+                works.call(Role::Treasury, deployment.weth, transfer, 100_000, "distributing wrapped ether")?;
             }
         } else {
             mints.push(Multicall3::Call3 {

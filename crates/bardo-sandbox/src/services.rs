@@ -202,11 +202,11 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
 
 /// Parses a head whose body starts at `from`.
 fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
-    let Ok(head) = std::str::from_utf8(bytes) else { return Err(invalid("a head that is not text")) };
+    let Ok(head) = std::str::from_utf8(bytes) else { return Err(invalid("the header is not text")) };
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) = (words.next(), words.next(), words.next()) else {
-        return Err(invalid("not a request of HTTP/1.1"));
+        return Err(invalid("not an HTTP/1.1 request"));
     };
     let (mut length, mut key, mut router) = (0, false, None);
     for line in lines {
@@ -218,10 +218,12 @@ fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
             },
             "x-api-key" => key = !value.trim().is_empty(),
             "x-universal-router-version" => router = Some(value.trim().to_owned()),
-            "transfer-encoding" => return Err(invalid("say how long the body is")),
+            "transfer-encoding" => return Err(invalid("the content-length header is missing")),
             // Only browsers send this header.
-            "origin" => return Err(refused(403, "Forbidden", "pages are not answered")),
-            "host" if !local(value.trim()) => return Err(refused(403, "Forbidden", "this is another host")),
+            "origin" => return Err(refused(403, "Forbidden", "requests from web pages are rejected")),
+            "host" if !local(value.trim()) => {
+                return Err(refused(403, "Forbidden", "the host header names another host"));
+            }
             _ => {}
         }
     }
@@ -277,7 +279,7 @@ async fn answer(sandbox: &Sandbox, request: &Request) -> Answer {
             Err(refused) => Err(refused),
         },
         ("GET", path) if path.starts_with("/intents/") => show_intent(sandbox, path).await,
-        _ => Err(refused(404, "ResourceNotFound", "nothing is served there")),
+        _ => Err(refused(404, "ResourceNotFound", "no such path")),
     };
     result.unwrap_or_else(|refused| refused)
 }
@@ -299,19 +301,20 @@ fn bytes(value: &Value, path: &[&str]) -> Result<Bytes, Answer> {
 }
 
 fn address(value: &Value, name: &str) -> Result<Address, Answer> {
-    Address::from_str(text(value, &[name])?).map_err(|_| invalid(format_args!("\"{name}\" is no address")))
+    Address::from_str(text(value, &[name])?).map_err(|_| invalid(format_args!("\"{name}\" is not an address")))
 }
 
 fn orders_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalOrders, Answer> {
     let chain = sandbox.chain(&chain_id.to_string());
-    let chain = chain.ok_or_else(|| invalid(format_args!("chain {chain_id} is none of this devnet's")))?;
+    let chain = chain.ok_or_else(|| invalid(format_args!("chain {chain_id} is not a chain of this devnet")))?;
     Ok(LocalOrders::new(chain.devnet.clone(), chain.residents.clone()))
 }
 
 fn relayers_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalRelayers, Answer> {
     let chain = sandbox.chain(&chain_id.to_string());
     let found = chain.and_then(|chain| Some((chain, chain.residents.relayers()?.clone())));
-    let (chain, relayers) = found.ok_or_else(|| invalid(format_args!("nobody takes intents from chain {chain_id}")))?;
+    let (chain, relayers) =
+        found.ok_or_else(|| invalid(format_args!("no relayer accepts intents from chain {chain_id}")))?;
     Ok(LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone()))
 }
 
@@ -321,7 +324,7 @@ fn request_id() -> String {
 
 async fn take_order(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let kind = text(body, &["routing"])?;
-    let kind = OrderKind::named(kind).ok_or_else(|| invalid(format_args!("routing {kind} is none of an order")))?;
+    let kind = OrderKind::named(kind).ok_or_else(|| invalid(format_args!("routing {kind} is not an order type")))?;
     let orders = orders_of(sandbox, number(body, &["quote", "orderInfo", "chainId"])?)?;
     let encoded = bytes(body, &["quote", "encodedOrder"])?;
     let order = Order::decode(kind, &encoded).map_err(|error| invalid(&error))?;
@@ -337,12 +340,12 @@ async fn show_orders(sandbox: &Sandbox, query: &[(String, String)]) -> Result<An
     let asked =
         of("orderIds").or_else(|| of("orderId")).ok_or_else(|| invalid("\"orderId\" or \"orderIds\" is missing"))?;
     let chains: Vec<u64> = match of("chainId") {
-        Some(id) => vec![id.parse().map_err(|_| invalid("\"chainId\" is no number"))?],
+        Some(id) => vec![id.parse().map_err(|_| invalid("\"chainId\" is not a number"))?],
         None => sandbox.chains().iter().map(|chain| chain.deployment.plan.chain_id).collect(),
     };
     let mut found = Vec::new();
     for id in asked.split(',').take(50) {
-        let hash = B256::from_str(id).map_err(|_| invalid("an order id is no hash"))?;
+        let hash = B256::from_str(id).map_err(|_| invalid("an order id is not a hash"))?;
         for chain_id in &chains {
             let entry = orders_of(sandbox, *chain_id)?.entry(hash).await;
             let entry = entry.map_err(|error| refused(503, "ServiceUnavailable", error))?;
@@ -391,7 +394,7 @@ fn relayed(error: ServiceError) -> Answer {
 
 async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let origin = number(body, &["originChainId"])?;
-    let amount = U256::from_str(text(body, &["amountIn"])?).map_err(|_| invalid("\"amountIn\" is no number"))?;
+    let amount = U256::from_str(text(body, &["amountIn"])?).map_err(|_| invalid("\"amountIn\" is not a number"))?;
     let wish = Wish {
         origin_chain_id: origin,
         destination_chain_id: number(body, &["destinationChainId"])?,
@@ -412,7 +415,7 @@ async fn take_intent(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> 
 
 async fn show_intent(sandbox: &Sandbox, path: &str) -> Result<Answer, Answer> {
     let id = path.rsplit('/').next().unwrap_or_default();
-    let id = B256::from_str(id).map_err(|_| invalid("the intent's id is no hash"))?;
+    let id = B256::from_str(id).map_err(|_| invalid("the intent's id is not a hash"))?;
     for chain in sandbox.chains() {
         let bids = relayers_of(sandbox, chain.deployment.plan.chain_id)?.bids(id).await.map_err(relayed)?;
         if let Some(bids) = bids {

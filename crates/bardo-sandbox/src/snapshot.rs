@@ -45,7 +45,7 @@ const MAX_UNPACKED: u64 = 256 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// The snapshot was created from another plan.
-    #[error("it was made of another plan than this program's")]
+    #[error("it was built from a different plan")]
     Outdated,
     /// The digest of a section is wrong.
     #[error("its digest is wrong")]
@@ -60,7 +60,7 @@ pub enum SnapshotError {
     #[error("a chain in it cannot be read: {0}")]
     Image(#[from] ImageError),
     /// The address book does not match the plan.
-    #[error("its address book does not fit the plan: {0}")]
+    #[error("its address book does not match the plan: {0}")]
     AddressBook(String),
 }
 

@@ -8,7 +8,7 @@ use rusqlite::ErrorCode as Sqlite;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The database could not be opened.
-    #[error("cannot open the database {path}: {reason}; check that the data folder exists and can be written")]
+    #[error("cannot open the database {path}: {reason}; check that the data folder exists and is writable")]
     Open {
         /// Path of the file.
         path: PathBuf,
@@ -16,22 +16,22 @@ pub enum StoreError {
         reason: String,
     },
     /// Another process has locked the database.
-    #[error("the database is locked by another process: close the other program, or wait until it is done")]
+    #[error("the database is locked by another process: close that process, or wait until it is done")]
     Locked,
     /// The file or its folder is not writable.
-    #[error("the database can only be read: give its folder and its file write permission")]
+    #[error("the database is read-only: grant write permission on its folder and file")]
     ReadOnly,
     /// The disk is full.
-    #[error("no room on the disk for the database: free some, then try again; nothing was lost")]
+    #[error("the disk is full: free some space, then try again; nothing was lost")]
     DiskFull,
     /// The disk reported an error.
-    #[error("the disk failed under the database ({0}): check it before going on")]
+    #[error("the disk of the database failed ({0}): check the disk before you continue")]
     Disk(String),
     /// The file is damaged or not a database.
-    #[error("the database is damaged or no database ({0}): keep the file aside and restore a copy")]
+    #[error("the database is damaged or not a database ({0}): move the file away and restore a copy")]
     Corrupt(String),
     /// A newer version of the program has migrated the file.
-    #[error("the tables of `{room}` are at version {found} and this program knows {known}: use the newer program")]
+    #[error("the tables of `{room}` are at version {found}, but this Bardo supports {known}: use the newer Bardo")]
     TooNew {
         /// Module whose tables are too new.
         room: String,
@@ -42,7 +42,8 @@ pub enum StoreError {
     },
     /// A released migration differs from the one that was applied.
     #[error(
-        "step {version} of the tables of `{room}` is not the one this file was made with: use the program that made it"
+        "migration {version} of the tables of `{room}` differs from the one that created this file: use the Bardo that \
+         created it"
     )]
     Changed {
         /// Module whose migration differs.
@@ -51,10 +52,10 @@ pub enum StoreError {
         version: usize,
     },
     /// The write panicked, or the writer thread has ended; the transaction is rolled back.
-    #[error("the write was interrupted and undone: this is a fault in the program, please report it")]
+    #[error("the write was interrupted and rolled back: this is a bug in Bardo, please report it")]
     Interrupted,
     /// A statement failed for another reason.
-    #[error("the database refused: {0}")]
+    #[error("the database returned an error: {0}")]
     Query(String),
 }
 

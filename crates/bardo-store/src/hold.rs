@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError {
     /// The lock was not released before the timeout.
-    #[error("somebody else is at work under `{0}`, and did not end in time")]
+    #[error("timed out waiting for lock `{0}`: another process holds it")]
     Busy(String),
     /// The lock file cannot be opened or locked.
     #[error(transparent)]
@@ -123,7 +123,7 @@ impl Holds {
 
     fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
         let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        if plain { Ok(self.folder.join(name)) } else { Err(StoreError::Query(format!("`{name}` cannot be held"))) }
+        if plain { Ok(self.folder.join(name)) } else { Err(StoreError::Query(format!("cannot acquire lock `{name}`"))) }
     }
 
     fn broken(&self, error: &io::Error) -> StoreError {

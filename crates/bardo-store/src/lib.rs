@@ -101,7 +101,7 @@ impl Store {
         if !mode.eq_ignore_ascii_case("wal") {
             return Err(StoreError::Open {
                 path: config.path,
-                reason: format!("its journal mode stays `{mode}`; write-ahead logging is needed"),
+                reason: format!("its journal mode remains `{mode}`, but write-ahead logging is required"),
             });
         }
         connection.pragma_update(None, "synchronous", "full")?;

@@ -64,7 +64,9 @@ async fn ask(
     let request = TransactionRequest::default().with_to(multicall).with_input(call.abi_encode());
     let output: Bytes = provider.call(request).block(block).await.map_err(ProviderError::from)?;
     IMulticall3::aggregate3Call::abi_decode_returns(&output).ok().filter(|answers| answers.len() == asked).ok_or_else(
-        || ProviderError::Decode { detail: SafeText::clean("no Multicall3 answer: is the contract there?", 100) },
+        || ProviderError::Decode {
+            detail: SafeText::clean("Multicall3 did not respond: is the contract deployed?", 100),
+        },
     )
 }
 

@@ -125,7 +125,7 @@ pub enum Permit {
 /// Error for a number of transfers that differs from the permit's number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the permit is for {permitted} transfers and {given} were given: give one for each token, none for an allowance"
+    "the permit is for {permitted} transfers, but {given} were given: give one for each token, none for an allowance"
 )]
 pub struct DetailsMismatch {
     /// Number of transfers that the permit needs.

@@ -82,7 +82,7 @@ pub(super) async fn read(
     }
     let answers = chain.ask(calls).await?;
     let silent = |what: &str| {
-        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
+        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not respond to {what}"))
     };
     let standing = Standing {
         balance: balance.take(&answers).ok_or_else(|| silent("balanceOf"))?,
@@ -91,7 +91,10 @@ pub(super) async fn read(
     let inside = inside.into_iter().map(|call| {
         let found = call.take(&answers).ok_or_else(|| {
             let network = chain.network();
-            ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell what Permit2 allows"))
+            ToolError::new(
+                ErrorCode::ChainInconsistent,
+                format_args!("cannot read the Permit2 allowances on {network}"),
+            )
         })?;
         Ok(InPermit2 { amount: U256::from(found.amount), nonce: found.nonce.to() })
     });

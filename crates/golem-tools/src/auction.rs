@@ -85,7 +85,7 @@ pub(super) async fn terms(
 ) -> Result<Terms, ToolError> {
     let chain = ask.chain;
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
-    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
+    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not supported here")))?;
     let least_out = ask.slippage.minimum_out(route.amount_out);
     let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
     let asked = OrderAsk {
@@ -130,24 +130,21 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     let kind = orders.chain(chain.network().chain_id)?.kind;
     settable_start(kind, wish)?;
     let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
-    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
+    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not supported here")))?;
     let reactor = chain.contract(role)?;
     let cosigner = chain.contract(Contract::OrderCosigner)?;
     let permit2 = chain.contract(Contract::Permit2)?;
     let ask =
         SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
     let TokenId::Erc20(token) = ask.token_in.id else {
-        return Err(invalid(
-            "token_in",
-            &"an order takes tokens, not the chain's own coin: wrap it and give the wrapped one",
-        ));
+        return Err(invalid("token_in", &"an order cannot sell the native token: wrap it and name the wrapped token"));
     };
     let wanted = match ask.token_out.id {
         TokenId::Erc20(address) => address,
         TokenId::Native => Address::ZERO,
     };
     if wanted == token {
-        return Err(invalid("token_out", &"the token that is given"));
+        return Err(invalid("token_out", &"the token to sell"));
     }
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
@@ -158,7 +155,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     let deadline = now.saturating_add(wish.ends_in);
     let millis = chain.network().block_millis.max(1);
     let auction = match kind {
-        OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not placed here")),
+        OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not supported")),
         OrderKind::DutchV2 => Auction::CosignedTimes,
         OrderKind::DutchV3 => {
             let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
@@ -255,7 +252,7 @@ fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWo
     let Some(said) = said else { return Ok(hoped) };
     let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
     if said.start_out > most {
-        let why = format!("its order begins at {}, and the pools come to {hoped}", said.start_out);
+        let why = format!("its order starts at {}, but the pools give {hoped}", said.start_out);
         return Err(QuoteError::refused(source, why).into());
     }
     Ok(if said.start_out > least { said.start_out } else { hoped })
@@ -264,7 +261,7 @@ fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWo
 /// Formats the note about the quote source's order for the person who decides.
 fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
     format!(
-        "{source} quotes an order from {} down to {} (raw units); over the pools it would begin at {hoped}",
+        "{source} quotes an order from {} down to {} (raw units); from the pools it would start at {hoped}",
         said.start_out, said.least_out
     )
 }
@@ -292,7 +289,7 @@ pub(super) async fn approvals(
     let account = world.account(None)?;
     let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
     let promised = world.promised(chain.network().chain_id, account, contract)?;
-    let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
+    let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"too large: exceeds 256 bits"))?;
     let balance = world.balance(chain.network().chain_id, account, token.id, standing.balance)?;
     if balance < needed {
         return Err(insufficient(token, [amount, balance, promised])?);
@@ -320,9 +317,9 @@ pub(super) async fn approvals(
 const fn notes(kind: OrderKind) -> Option<&'static str> {
     match kind {
         OrderKind::Dutch | OrderKind::DutchV2 => None,
-        OrderKind::DutchV3 => Some("this kind falls by blocks, from a block that the cosigner names"),
+        OrderKind::DutchV3 => Some("the price of this kind falls per block, starting at a block set by the cosigner"),
         OrderKind::Priority => {
-            Some("this kind does not fall: its output rises with the priority fee that the filler bids")
+            Some("the price of this kind does not fall: its output rises with the filler's priority fee")
         }
     }
 }
@@ -339,13 +336,13 @@ fn settable_start(kind: OrderKind, wish: &Wish<'_>) -> Result<(), ToolError> {
     match kind {
         OrderKind::Priority if wish.starts_in < wish.ends_in => Ok(()),
         OrderKind::Priority => {
-            let what = format_args!("{} s is not before the end at {} s", wish.starts_in, wish.ends_in);
+            let what = format_args!("{} s must be before the end at {} s", wish.starts_in, wish.ends_in);
             Err(invalid("decay_start_time", &what))
         }
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => {
             let what = format_args!(
-                "{} s cannot be set: the cosigner of a {kind} order decides when its price begins to fall, after about \
-                 {STARTS_IN} s. Leave the parameter out",
+                "{} s cannot be set: the cosigner of a {kind} order decides when its price starts to fall, after about \
+                 {STARTS_IN} s. Omit the parameter",
                 wish.starts_in
             );
             Err(invalid("decay_start_time", &what))

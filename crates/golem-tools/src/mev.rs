@@ -52,33 +52,33 @@ impl Wanted {
     fn decided(self, service: Option<OrderKind>, from: Option<Usd>) -> Way {
         let pools = |why: String| Way { auction: None, why };
         if !self.preferred {
-            return pools("an auction was not asked for".to_owned());
+            return pools("no auction was requested".to_owned());
         }
         let Some(kind) = service else {
-            return pools("no order service is connected, so there is nobody who would fill an auction".to_owned());
+            return pools("no order service is connected, so no filler would fill an auction".to_owned());
         };
         if !self.signs {
             return pools(
-                "an order is signed by whoever holds what it offers, and this account acts for another".to_owned(),
+                "the owner of the tokens must sign an order, and this account acts for another one".to_owned(),
             );
         }
         if self.native_in {
-            return pools("an order takes tokens, and this pays with the chain's own coin".to_owned());
+            return pools("an order sells ERC-20 tokens, and this swap pays with the native token".to_owned());
         }
         let Some(from) = from else {
-            return pools("the policy makes no swap an auction (uniswapx_from_usd)".to_owned());
+            return pools("the policy turns auctions off (uniswapx_from_usd)".to_owned());
         };
         match self.value {
             Some(value) if value >= from => Way {
                 auction: Some(kind),
-                why: "fillers compete for it out of public sight, and the filler pays the gas".to_owned(),
+                why: "fillers compete for it outside the public mempool, and the filler pays the gas".to_owned(),
             },
             Some(_) => pools(format!(
-                "it is worth less than {} (uniswapx_from_usd), and what a filler earns for its gas would outweigh the \
+                "it is worth less than {} (uniswapx_from_usd), so a filler's margin for gas would outweigh the \
                  protection",
                 dollars(from)
             )),
-            None => pools("its worth cannot be told, so an auction cannot be weighed".to_owned()),
+            None => pools("its dollar value is unknown, so an auction cannot be compared".to_owned()),
         }
     }
 }
@@ -103,7 +103,7 @@ pub(super) async fn liquidity_share(
         let held = held.take(&answers).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
             ToolError::new(
                 ErrorCode::TokenInvalid,
-                format_args!("{} does not tell what {} holds", hop.token_out, hop.pool),
+                format_args!("{} does not return the balance of {}", hop.token_out, hop.pool),
             )
         })?;
         largest = largest.max(held);
@@ -144,13 +144,13 @@ impl Measure {
 /// balances, the price impact decides. It says less: a pool can be deep at the current price and still hold little.
 pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measure> {
     let above = |part: &Ratio| Ratio::of(U256::from(SPLIT_ABOVE), U256::from(10_000)).is_none_or(|most| *part > most);
-    let advice = "intel_assess_mev_risk says how to split it";
+    let advice = "intel_assess_mev_risk shows how to split it";
     let words = match share {
         Some(share) if above(share) => {
-            format!("it takes {} % of what a pool on its way holds; {advice}", share.to_percent(2))
+            format!("it takes {} % of the balance of a pool on its route; {advice}", share.to_percent(2))
         }
         None if above(impact) => {
-            format!("it moves the price by {} %, and no pool tells what it holds; {advice}", impact.to_percent(2))
+            format!("it moves the price by {} %, and the pools' balances are unknown; {advice}", impact.to_percent(2))
         }
         Some(_) | None => return None,
     };
@@ -173,21 +173,21 @@ pub(super) enum Sight {
 /// Lists all protective measures of a trade.
 pub(super) fn measures(sight: Sight, size: Option<&Measure>) -> Vec<Measure> {
     let floor = match sight {
-        Sight::Order | Sight::Unplaced => "what is asked for at least is signed into the order",
-        Sight::Sent(_) | Sight::Nothing => "the least output is in the calldata",
+        Sight::Order | Sight::Unplaced => "the minimum output is signed in the order",
+        Sight::Sent(_) | Sight::Nothing => "the minimum output is in the calldata",
     };
     let seen = match sight {
-        Sight::Order => "the order goes to its service and shows in no mempool",
-        Sight::Sent(sender::Route::Private) => "sent through the private relay alone, since it is large for mainnet",
+        Sight::Order => "the order goes to its service, not to a mempool",
+        Sight::Sent(sender::Route::Private) => "sent through the private relay only, because it is large for mainnet",
         Sight::Sent(sender::Route::Public) => {
-            "sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
+            "sent through the public mempool; on mainnet, a private relay is used above private_rpc_above_usd"
         }
         Sight::Nothing | Sight::Unplaced => "nothing was sent",
     };
     let told = [
         Measure::of(Subject::Slippage, floor),
         Measure::of(Subject::Sight, seen),
-        Measure::of(Subject::Deadline, "nothing is settled after it"),
+        Measure::of(Subject::Deadline, "it cannot be settled later"),
     ];
     told.into_iter().chain(size.cloned()).collect()
 }
@@ -212,11 +212,11 @@ mod tests {
         }
         // Each obstacle alone, with its reason.
         for (wanted, service, why) in [
-            (Wanted { preferred: false, ..all }, service, "not asked for"),
+            (Wanted { preferred: false, ..all }, service, "no auction was requested"),
             (all, None, "no order service"),
             (Wanted { signs: false, ..all }, service, "acts for another"),
-            (Wanted { native_in: true, ..all }, service, "own coin"),
-            (Wanted { value: None, ..all }, service, "cannot be told"),
+            (Wanted { native_in: true, ..all }, service, "native token"),
+            (Wanted { value: None, ..all }, service, "value is unknown"),
             (Wanted { value: usd("999.99"), ..all }, service, "less than $1,000.00"),
         ] {
             let way = wanted.decided(service, from);
@@ -242,7 +242,7 @@ mod tests {
         let (small, large) = (part(100), part(101));
         // If the pools' balances are known, they decide, whatever the price impact.
         assert_eq!(size_advice(Some(&small), &large), None);
-        assert!(size_advice(Some(&large), &small).unwrap().words.contains("takes 1.01 % of what a pool"));
+        assert!(size_advice(Some(&large), &small).unwrap().words.contains("takes 1.01 % of the balance of a pool"));
         assert_eq!(size_advice(None, &small), None);
         assert!(size_advice(None, &large).unwrap().words.contains("moves the price by 1.01 %"));
         let told = measures(Sight::Order, size_advice(Some(&large), &small).as_ref());
@@ -250,15 +250,15 @@ mod tests {
         assert_eq!(about, [Subject::Slippage, Subject::Sight, Subject::Deadline, Subject::Size]);
         assert_eq!(
             serde_json::to_value(&told[2]).unwrap(),
-            serde_json::json!({ "about": "deadline", "words": "nothing is settled after it" })
+            serde_json::json!({ "about": "deadline", "words": "it cannot be settled later" })
         );
     }
 
     #[test]
     fn how_it_is_seen_is_told_as_it_is() {
         for (sight, words) in [
-            (Sight::Order, "no mempool"),
-            (Sight::Sent(sender::Route::Private), "private relay alone"),
+            (Sight::Order, "not to a mempool"),
+            (Sight::Sent(sender::Route::Private), "private relay only"),
             (Sight::Sent(sender::Route::Public), "public mempool"),
             (Sight::Nothing, "nothing was sent"),
             (Sight::Unplaced, "nothing was sent"),

@@ -38,7 +38,7 @@ pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64);
     digits
         .and_then(|digits| digits.parse().ok())
-        .ok_or_else(|| invalid(parameter, &"expected 0x and 64 hexadecimal digits, as the order's result gave them"))
+        .ok_or_else(|| invalid(parameter, &"expected 0x and 64 hexadecimal digits, as in the order's result"))
 }
 
 /// Draws an unordered Permit2 nonce: 256 random bits.
@@ -79,10 +79,10 @@ pub(super) fn swapped(state: &State, transaction: Option<B256>, order: Option<B2
         (State::Reverted, Some(hash), _) => format!("The swap reverted and only gas was spent, tx {hash}"),
         (State::Unclear, Some(hash), _) => format!("Sent and not settled yet: {amount} expected, tx {hash}"),
         (State::Unclear | State::Placed, None, Some(hash)) => {
-            format!("Order {hash} may have been signed: do not swap again, look at its status")
+            format!("Order {hash} may have been signed: do not swap again, check its status")
         }
         (State::Unclear | State::Placed, _, _) => {
-            "What was signed is not settled yet: do not swap again before its end is known".to_owned()
+            "The signed transaction is not settled yet: do not swap again before it is".to_owned()
         }
         (State::Done | State::Reverted, None, _) | (State::Stopped { .. }, _, _) => "The swap was not made".to_owned(),
     }
@@ -113,13 +113,13 @@ pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<St
 /// `VALIDATION_FAILED` for a malformed hash or an order of another account, and the errors of [`look`].
 pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<Record, ToolError> {
     let hash = hash(text, parameter)?;
-    context.step("Asking the chain");
+    context.step("Reading chain state");
     let (record, _) = look(&context.world, hash).await?;
     let account = context.world.account(None)?;
     if account != record.account {
         return Err(invalid(
             parameter,
-            &format_args!("it was signed by {}, and this wallet is {account}", record.account),
+            &format_args!("it was signed by {}, but this wallet is {account}", record.account),
         ));
     }
     Ok(record)

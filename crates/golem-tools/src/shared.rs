@@ -76,10 +76,10 @@ impl Sent {
         match &self.state {
             State::Done | State::Placed => format!("{done}."),
             State::Simulated if self.on_paper => format!("{done}, on paper."),
-            State::Simulated => format!("Rehearsed only: {done}."),
+            State::Simulated => format!("Dry run: {done}."),
             State::Unclear => format!("Sent and not settled yet: {done}."),
-            State::Reverted => "The transaction reverted; nothing changed but the gas that was spent.".to_owned(),
-            State::Stopped { why, .. } => format!("Stopped half-way: {why}."),
+            State::Reverted => "The transaction reverted; only gas was spent.".to_owned(),
+            State::Stopped { why, .. } => format!("Stopped partway: {why}."),
         }
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -
     let (needed, held, promised) = (needed?, held?, promised?);
     let [of_needed, of_held, of_promised] = [&needed, &held, &promised].map(|amount| grouped(&amount.to_string()));
     let what = format_args!(
-        "parameter `amount`: not enough {}: {of_needed} needed, {of_held} held, {of_promised} promised to orders",
+        "parameter `amount`: not enough {}: {of_needed} needed, {of_held} held, {of_promised} reserved for orders",
         token.symbol
     );
     Ok(ToolError::new(ErrorCode::InsufficientBalance, what)

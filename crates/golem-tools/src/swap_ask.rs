@@ -95,14 +95,17 @@ impl Found {
         let Some(told) = &self.told else { return String::new() };
         let name = world.quotes.name();
         match told.ahead_bps {
-            Some(0) => format!(" The route is {name}'s, and no better or worse than the own router's after gas."),
+            Some(0) => format!(" The route is {name}'s, equal to Bardo's own router after gas."),
             Some(ahead) if ahead > 0 => {
-                format!(" The route is {name}'s, {ahead} bps better than the own router's after gas.")
+                format!(" The route is {name}'s, {ahead} bps better than Bardo's own router after gas.")
             }
             Some(behind) => {
-                format!(" The route is {name}'s, {} bps worse than the own router's after gas.", behind.unsigned_abs())
+                format!(
+                    " The route is {name}'s, {} bps worse than Bardo's own router after gas.",
+                    behind.unsigned_abs()
+                )
             }
-            None => format!(" The route is {name}'s; the own router finds none."),
+            None => format!(" The route is {name}'s; Bardo's own router found none."),
         }
     }
 }
@@ -136,7 +139,7 @@ impl<'a> SwapAsk<'a> {
             if amount.trim().eq_ignore_ascii_case("max") {
                 return Err(ToolError::new(
                     ErrorCode::ValidationFailed,
-                    "parameter `amount`: \"max\" is what the wallet can pay; it says nothing of an exact output",
+                    "parameter `amount`: \"max\" means the amount to pay; give a number for an exact output",
                 )
                 .detail("parameter", "amount"));
             }
@@ -165,7 +168,7 @@ impl<'a> SwapAsk<'a> {
             let (held, gas) = (TokenAmount::ether(balance), TokenAmount::ether(wei));
             ToolError::new(
                 ErrorCode::ValidationFailed,
-                format_args!("parameter `amount`: the wallet holds {held}, and gas may take {gas} of it"),
+                format_args!("parameter `amount`: the wallet holds {held}, and gas may cost {gas}"),
             )
             .detail("parameter", "amount")
         })?;
@@ -233,9 +236,11 @@ impl<'a> SwapAsk<'a> {
         let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
         let network = self.chain.network();
         let message = match error.code() {
-            ErrorCode::RoutingNoRoute => format!("no chain of V2 or V3 pools joins {paid} to {received} on {network}"),
+            ErrorCode::RoutingNoRoute => {
+                format!("no route of V2 or V3 pools leads from {paid} to {received} on {network}")
+            }
             ErrorCode::RoutingInsufficientLiquidity => {
-                format!("the pools from {paid} to {received} on {network} do not hold enough for this amount")
+                format!("the pools from {paid} to {received} on {network} have too little liquidity for this amount")
             }
             _ => return error,
         };
@@ -277,7 +282,7 @@ async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U25
             let held = calls.push(address, &Erc20::balanceOfCall { owner });
             let answers = chain.ask(calls).await?;
             held.take(&answers).ok_or_else(|| {
-                ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+                ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not respond to balanceOf", token.symbol))
             })?
         }
     };

@@ -256,7 +256,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     assert_eq!(cap("max_monthly_spend_usd"), [50_000.0, 65.0, 49_935.0]);
     assert_eq!(cap("max_single_trade_usd"), [2_500.0, 0.0, 2_500.0]);
     assert_eq!(data["trades_per_hour"], json!({"limit": 2, "used": 2, "left": 0}));
-    assert_eq!(data["calls_per_minute"]["used"], 1, "this one, by the policy's count and not the executor's");
+    assert_eq!(data["calls_per_minute"]["used"], 1, "this one, in the policy's count and not the executor's");
     assert_eq!((&data["breaker"]["state"], &data["breaker"]["failures"]), (&json!("closed"), &json!(0)));
     let stop_loss: Vec<f64> = ["high_water_usd", "stops_at_usd"]
         .map(|field| data["stop_loss"][field].as_str().unwrap().parse().unwrap())
@@ -430,7 +430,7 @@ async fn prices_come_with_source_and_age_and_never_as_zero() {
 async fn chains_tell_how_they_are() {
     let mut desk = desk(None);
     let data = desk.data("get_chain_status", json!({})).await;
-    assert_eq!(desk.steps(), ["Asking the chain 1/2", "Reading endpoint health 2/2"]);
+    assert_eq!(desk.steps(), ["Reading chain state 1/2", "Reading endpoint health 2/2"]);
     let head = desk.ethereum().client.provider().get_block_number().await.unwrap();
     let ethereum = &data["chains"][0];
     assert_eq!((&ethereum["chain"], &ethereum["chain_id"]), (&json!("ethereum"), &json!(31_337)));
@@ -649,7 +649,7 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     assert_eq!(raw(&hints["minimum_out"]), through_pools * uint!(995_U256) / uint!(1_000_U256));
     assert_eq!(hints["amount_out_raw"], raw(&data["amount_out"]).to_string());
     assert_eq!((&data["price_impact_pct"], &hints["legs"]), (&pools["price_impact_pct"], &json!([])));
-    assert!(said.contains("at first") && !said.contains("path"), "{said}");
+    assert!(said.contains("starts at") && !said.contains("path"), "{said}");
     // The pool quote is reported as the alternative.
     assert_eq!(hints["alternative"]["route_type"], "CLASSIC");
     assert_eq!(hints["alternative"]["amount_out"], pools["amount_out"]);
@@ -727,7 +727,7 @@ async fn a_whole_number_is_an_amount_and_one_with_a_fraction_is_not() {
         let answer = desk.executor.call(Call::new("uniswap_get_quote", Input::Text(params))).await;
         let error = answer.error.unwrap();
         assert_eq!(error.code(), ErrorCode::ValidationFailed);
-        let (says, example) = ("is a JSON number", r#"give a string, such as "amount": "0.25""#);
+        let (says, example) = ("is a JSON number", r#"use a string, such as "amount": "0.25""#);
         assert!(error.message().contains(says) && error.message().contains(example), "{error}");
     }
     let negative = desk.code("uniswap_get_quote", quote(json!(-1))).await;

@@ -495,7 +495,8 @@ fn reasons_are_decoded() {
     assert_eq!(code, number(0x12));
     let Status::Reverted(reason) = status(call(ALICE, failing, Odd::customCall {})) else { panic!("a custom error") };
     let told = format!(
-        "less is held than is to go out; by the contract: ERC20InsufficientBalance(sender: {ALICE}, balance: 1, needed: 2)"
+        "the balance is below the amount; by the contract: ERC20InsufficientBalance(sender: {ALICE}, balance: 1, \
+         needed: 2)"
     );
     assert_eq!(reason.to_string(), told);
     let halted = status(call(ALICE, failing, Odd::loopCall {}).with_gas_limit(100_000));

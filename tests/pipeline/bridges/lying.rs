@@ -81,7 +81,7 @@ impl IntentGateway for Network {
                     self.inner.submit(intent, signature).await?;
                     Err(ServiceError::Unclear(words("500 something broke")))
                 }
-                Manner::Babbles => Err(ServiceError::Nonsense(words("an answer without an intent's id"))),
+                Manner::Babbles => Err(ServiceError::Nonsense(words("a response without an intent id"))),
                 Manner::Pretends | Manner::Forgets | Manner::Lowballs | Manner::Overbids => Ok(intent.id()),
             }
         })
@@ -97,7 +97,7 @@ impl IntentGateway for Network {
                     seconds: 0,
                     chosen: true,
                 }])),
-                Manner::Forgets => Err(ServiceError::Nonsense(words("no list of bids"))),
+                Manner::Forgets => Err(ServiceError::Nonsense(words("not a list of bids"))),
                 Manner::Other
                 | Manner::Refuses
                 | Manner::Mumbles
@@ -201,10 +201,10 @@ async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothi
     let mannered = [
         (Manner::Other, "which is another order"),
         (Manner::Refuses, "the service refused: 400 it is full here"),
-        (Manner::Mumbles, "no clear answer: 500 something broke"),
-        (Manner::Babbles, "the service answers nonsense: an answer without an intent's id"),
+        (Manner::Mumbles, "response is unclear: 500 something broke"),
+        (Manner::Babbles, "the service returned an invalid response: a response without an intent id"),
         (Manner::Pretends, ""),
-        (Manner::Forgets, "the service answers nonsense: no list of bids"),
+        (Manner::Forgets, "the service returned an invalid response: not a list of bids"),
     ];
     for ((manner, says), placed) in mannered.into_iter().zip(1..) {
         let lied = Lied::to(&bridge, manner);
@@ -250,7 +250,7 @@ async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_ha
         let lied = Lied::to(&bridge, Manner::TakesAndMumbles);
         let sent = lied.send().await;
         assert_eq!(sent.status, Status::Partial, "{sent:#?}");
-        assert!(sent.explanation.as_deref().unwrap_or_default().contains("no clear answer"), "{sent:#?}");
+        assert!(sent.explanation.as_deref().unwrap_or_default().contains("response is unclear"), "{sent:#?}");
         let id = id_of(&sent);
         let seen = bridge.blocks_until(id, &["ethereum"], "filling").await;
         assert_eq!(lied.orders.hand_in_stored().await.unwrap(), 0, "its fate is the chain's to tell");

@@ -99,7 +99,7 @@ impl Bridge {
                 return;
             }
             // The endpoint may not know the newest blocks yet.
-            let early = ["the settler gives it back from", "the intent is filling"];
+            let early = ["the settler refunds it from", "the intent is filling"];
             assert!(early.iter().any(|words| message(&back).contains(words)), "{what}: {}", message(&back));
             self.pass(10).await;
         }

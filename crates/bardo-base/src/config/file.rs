@@ -37,54 +37,54 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Every key of the file with its purpose. `NAME` stands for a chain, `SYMBOL` for a token.
 pub const KEYS: &[(&str, &str)] = &[
-    ("network", "the network to work on: devnet, or a chain such as sepolia"),
+    ("network", "the network to use: devnet, or a chain such as sepolia"),
     ("book", "an address book file, as `bardo devnet` prints one"),
-    ("trusted_entries", "entries of a book file that count beside those that Bardo brings, one text each"),
-    ("allow_insecure_rpc", "whether endpoints and relays over a network may be asked without encryption"),
+    ("trusted_entries", "trusted entries of a book file, in addition to the bundled ones, one string each"),
+    ("allow_insecure_rpc", "whether remote endpoints and relays may be used without encryption"),
     ("data_dir", "where logs, keys and ledgers are kept"),
     ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
     ("log_format", "format of the log file: text, or json for one JSON object per line"),
     ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
-    ("chains.NAME.chain_id", "the id its endpoints must answer"),
-    ("chains.NAME.relay", "a private relay for transactions that are not to be seen waiting"),
-    ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
-    ("chains.NAME.data_fee_oracle", "the contract that tells what that rollup asks beside gas, or none"),
-    ("chains.NAME.confirmations", "how many blocks must lie on what happened before it is final"),
+    ("chains.NAME.chain_id", "the chain id that its endpoints must return"),
+    ("chains.NAME.relay", "a private relay for transactions that must stay out of the public mempool"),
+    ("chains.NAME.relay_status", "the relay's URL for the status of a transaction, by hash"),
+    ("chains.NAME.data_fee_oracle", "the contract that returns the rollup's L1 data fee, or none"),
+    ("chains.NAME.confirmations", "number of confirmations after which a transaction is final"),
     ("chains.NAME.allow_insecure_rpc", "the same for that chain alone"),
-    ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
-    ("on_death", "what becomes of a Golem's holdings when it dies: ask, sell (on devnets only) or keep"),
-    ("safety.permit_seconds", "how long a previewed action can be done"),
-    ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
-    ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
+    ("account", "the signing key, by its name in `bardo keys list`; on devnets development:N"),
+    ("on_death", "what happens to a Golem's holdings when it dies: ask, sell (on devnets only) or keep"),
+    ("safety.permit_seconds", "how long a previewed action can be committed"),
+    ("safety.approval_timeout_seconds", "how long an approval request waits before it expires"),
+    ("safety.receipt_patience_seconds", "how long to wait for a receipt"),
     (
         "safety.minimum_pool_depth_usd",
-        "dollars that can be traded within 2 % of a pool's mean before that counts as a price",
+        "minimum pool depth, in dollars tradable within 2 % of the mean, for a pool to count as a price source",
     ),
-    ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
-    ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
+    ("console.attention", "how a pending decision alerts you outside the screen: none, bell or notify (OSC 9)"),
+    ("keys.NAME", "keys of console actions, by action name, such as freeze = \"F2\"; several separated by spaces"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
     ("intents.margin_bps", "how far below the fillers' bids a cross-chain intent asks, in basis points"),
-    ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
-    ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
+    ("quotes.source", "the source of quotes: trading-api, sidecar or own"),
+    ("quotes.api_url", "the URL of the Trading API, if not the public one"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
     ("golem.name", "the Golem's name; each name has its own memory and playbook"),
     ("golem.goal", "the owner's goal, which every brain receives beside STRATEGY.md"),
-    ("golem.brain", "who decides in the Golem: scenario, operator, process:COMMAND or model"),
-    ("golem.archetype", "the Golem's role, as `bardo tools --archetype` takes it: which tools it has"),
-    ("golem.lifespan_minutes", "how long the Golem is given; its age makes it careful, and ends it"),
-    ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
-    ("golem.patience_seconds", "how long its answer is waited for"),
+    ("golem.brain", "the Golem's decision maker: scenario, operator, process:COMMAND or model"),
+    ("golem.archetype", "the Golem's role, as in `bardo tools --archetype`, which determines its tools"),
+    ("golem.lifespan_minutes", "the Golem's lifespan; it becomes more careful with age, and dies at the end"),
+    ("golem.tick_seconds", "how often a process or a model is asked for its next action"),
+    ("golem.patience_seconds", "how long to wait for its answer"),
     ("golem.calls", "tool calls that it may make in one run"),
-    ("golem.read", "files and folders that a brain process may read, beside what its command needs"),
+    ("golem.read", "files and folders that a brain process may read, in addition to those that its command needs"),
     ("golem.write", "files and folders that it may also change"),
     ("golem.environment", "environment variables that it receives, by name"),
     ("golem.network", "whether it may use the network: true or false"),
-    ("golem.allow_unisolated_brain", "whether it may run on real networks where the system cannot isolate it"),
-    ("golem.model_url", "where the model is asked; https, or http on this machine"),
-    ("golem.model_name", "which model"),
-    ("golem.model_style", "in which shape: openai or anthropic"),
+    ("golem.allow_unisolated_brain", "whether it may run on real networks if the system cannot isolate it"),
+    ("golem.model_url", "the URL of the model; https, or http on this machine"),
+    ("golem.model_name", "the name of the model"),
+    ("golem.model_style", "the API format: openai or anthropic"),
     ("golem.model_tokens", "tokens that the model may read and write in one run"),
-    ("golem.model_reply_tokens", "tokens of one answer of the model"),
+    ("golem.model_reply_tokens", "tokens of one response of the model"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
@@ -177,7 +177,7 @@ pub(super) fn read(path: &Path) -> Result<Option<File>, ConfigError> {
         Err(error) => match error.kind() {
             ErrorKind::NotFound => return Ok(None),
             ErrorKind::FileTooLarge => {
-                return Err(unreadable("larger than 1 MiB; that is no configuration of Bardo's".into()));
+                return Err(unreadable("larger than 1 MiB, so not a Bardo configuration".into()));
             }
             ErrorKind::InvalidData => return Err(unreadable("not valid UTF-8".into())),
             _ => return Err(unreadable(error.to_string())),
@@ -265,7 +265,7 @@ impl Source<'_> {
                         let (least, most) = CONFIRMATIONS;
                         let number = self.number(&full, value, "a whole number of blocks such as 12")?;
                         if number < least || number > most {
-                            let reason = format!("{number} is out of range: take {least} to {most} blocks");
+                            let reason = format!("{number} is out of range: use {least} to {most} blocks");
                             return Err(self.bad(value.span(), &full, &reason));
                         }
                         settings.confirmations = Some(self.setting(value, number));
@@ -297,7 +297,7 @@ impl Source<'_> {
                     return Err(self.bad(
                         price.span(),
                         &full,
-                        "a price of zero would make a token look worthless; leave the line out if there is no price",
+                        "a price of zero would make a token look worthless; remove the line if there is no price",
                     ));
                 }
                 by_symbol.insert(symbol, price_read);
@@ -314,7 +314,11 @@ impl Source<'_> {
             let full = format!("order_type.{chain}");
             let text = self.string(&full, value, "a string such as \"DUTCH_V2\"")?.to_uppercase();
             if !ORDER_TYPES.contains(&text.as_str()) {
-                return Err(self.bad(value.span(), &full, &format!("no auction; known: {}", ORDER_TYPES.join(", "))));
+                return Err(self.bad(
+                    value.span(),
+                    &full,
+                    &format!("not an auction type; known: {}", ORDER_TYPES.join(", ")),
+                ));
             }
             types.insert(chain, self.setting(value, text));
         }
@@ -333,7 +337,7 @@ impl Source<'_> {
             let most = MOST_INTENT_MARGIN.get();
             let points = u32::try_from(number).ok().and_then(|number| BasisPoints::new(number).ok());
             let points = points.filter(|points| *points <= MOST_INTENT_MARGIN).ok_or_else(|| {
-                let reason = format!("{number} is out of range: fillers keep what is not asked for; take 0 to {most}");
+                let reason = format!("{number} is out of range: fillers keep the margin; use 0 to {most}");
                 self.bad(value.span(), full, &reason)
             })?;
             margin = Some(self.setting(value, points));
@@ -373,7 +377,7 @@ impl Source<'_> {
             }
             let text = self.string("console.attention", value, "a string such as \"bell\"")?;
             if !ATTENTION.contains(&text.as_str()) {
-                let reason = format!("not known; take {}", ATTENTION.join(", "));
+                let reason = format!("unknown; use {}", ATTENTION.join(", "));
                 return Err(self.bad(value.span(), "console.attention", &reason));
             }
             found = Some(self.setting(value, text));
@@ -398,7 +402,7 @@ impl Source<'_> {
     }
 
     fn texts(&self, key: &str, value: &Value<'_>) -> Result<Vec<Setting<String>>, ConfigError> {
-        const EXPECTED: &str = "a list of texts in quotes";
+        const EXPECTED: &str = "a list of strings";
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(key, value, EXPECTED))?;
         list.iter().map(|entry| Ok(self.setting(entry, self.string(key, entry, EXPECTED)?))).collect()
     }
@@ -439,7 +443,7 @@ impl Source<'_> {
                 (Some((_, _, least, most)), Some(setting)) => {
                     let number = self.number(&full, value, "a whole number of seconds such as 60")?;
                     if number < *least || number > *most {
-                        let reason = format!("{number} is out of range: take {least} to {most} seconds");
+                        let reason = format!("{number} is out of range: use {least} to {most} seconds");
                         return Err(self.bad(value.span(), &full, &reason));
                     }
                     *setting = self.setting(value, number);
@@ -449,7 +453,7 @@ impl Source<'_> {
                     let depth =
                         text.parse::<Usd>().map_err(|error| self.bad(value.span(), &full, &error.to_string()))?;
                     if depth.is_zero() {
-                        let reason = "a pool without depth is no price; anybody could set it";
+                        let reason = "a pool without depth is not a price source; anyone could set its price";
                         return Err(self.bad(value.span(), &full, reason));
                     }
                     safety.minimum_pool_depth_usd = self.setting(value, depth);
@@ -468,7 +472,7 @@ impl Source<'_> {
             let within = |least: u64, most: u64| {
                 let number = self.number(&full, value, "a whole number such as 20")?;
                 if number < least || number > most {
-                    let reason = format!("{number} is out of range: take {least} to {most}");
+                    let reason = format!("{number} is out of range: use {least} to {most}");
                     return Err(self.bad(value.span(), &full, &reason));
                 }
                 Ok(self.setting(value, number))
@@ -478,7 +482,7 @@ impl Source<'_> {
                 *setting = within(*least, *most)?;
                 continue;
             }
-            let text = || self.string(&full, value, "a text in quotes");
+            let text = || self.string(&full, value, "a string in quotes");
             match name {
                 "name" => {
                     let text = text()?;
@@ -488,7 +492,7 @@ impl Source<'_> {
                 "goal" => {
                     let text = text()?;
                     if text.chars().count() > MOST_GOAL {
-                        let reason = format!("longer than {MOST_GOAL} characters; put the rest into STRATEGY.md");
+                        let reason = format!("longer than {MOST_GOAL} characters; move the rest to STRATEGY.md");
                         return Err(self.bad(value.span(), &full, &reason));
                     }
                     golem.goal = Some(self.setting(value, SafeText::clean(&text, MOST_GOAL)));
@@ -511,7 +515,7 @@ impl Source<'_> {
                 "model_style" => {
                     let style = text()?;
                     if !MODEL_STYLES.contains(&style.as_str()) {
-                        let reason = format!("no such shape; known: {}", MODEL_STYLES.join(", "));
+                        let reason = format!("unknown API format; known: {}", MODEL_STYLES.join(", "));
                         return Err(self.bad(value.span(), &full, &reason));
                     }
                     golem.model_style = self.setting(value, style);
@@ -534,7 +538,7 @@ impl Source<'_> {
     fn string(&self, key: &str, value: &Value<'_>, expected: &'static str) -> Result<String, ConfigError> {
         let text = value.get_ref().as_str().ok_or_else(|| self.wrong_type(key, value, expected))?;
         if text.trim().is_empty() {
-            return Err(self.bad(value.span(), key, "empty; leave the line out to use the default"));
+            return Err(self.bad(value.span(), key, "empty; remove the line to use the default"));
         }
         Ok(text.to_owned())
     }
@@ -553,7 +557,7 @@ impl Source<'_> {
             let name = self.string(key, one, "a variable's name in quotes")?;
             // Bardo's own variables hold passwords and keys.
             if name.to_uppercase().starts_with("BARDO_") || name.contains(['=', '\0']) {
-                let reason = "not a variable that a brain may receive: take names other than BARDO_…";
+                let reason = "not a variable that a brain may receive: use names other than BARDO_…";
                 return Err(self.bad(one.span(), key, reason));
             }
             Ok(name)

@@ -150,7 +150,7 @@ impl GolemSettings {
             shown.push(("model_name", name.value.clone(), &name.origin));
         }
         if let Some(key) = &self.model_key {
-            shown.push(("model_key", "set, not shown".to_owned(), &key.origin));
+            shown.push(("model_key", "set, hidden".to_owned(), &key.origin));
         }
         shown
     }

@@ -31,7 +31,7 @@ impl fmt::Display for LogFormat {
 
 /// Error for an unknown name of a log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a log format: take text or json")]
+#[error("not a log format: use text or json")]
 pub struct UnknownLogFormat;
 
 impl FromStr for LogFormat {

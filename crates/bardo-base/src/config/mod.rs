@@ -209,8 +209,8 @@ pub enum ConfigError {
 
 /// Reason that an endpoint or a relay is rejected: its answers decide about money, and anyone on the path could alter
 /// them.
-const INSECURE: &str = "is neither encrypted nor on this machine, so anyone on the way can change what it answers. Use \
-                        https:// or wss://, or set allow_insecure_rpc = true in the configuration file";
+const INSECURE: &str = "is neither encrypted nor on this machine, so anyone on the network path can change its \
+                        responses. Use https:// or wss://, or set allow_insecure_rpc = true in the configuration file";
 
 /// Rejects endpoints and relays without encryption, except on this machine and where the file permits them.
 fn encrypted(chains: &BTreeMap<String, ChainSettings>, all_allowed: bool) -> Result<(), ConfigError> {
@@ -236,7 +236,7 @@ pub enum FileProblem {
     #[error("not valid TOML: {0}")]
     Syntax(String),
     /// A key that no setting has.
-    #[error("unknown key '{key}'{} {place}; known here: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
+    #[error("unknown key '{key}'{} {place}; known keys: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
     UnknownKey {
         /// The key, with control characters removed.
         key: String,

@@ -76,7 +76,7 @@ impl QuoteSettings {
         if let Some((key, origin)) = from(KEY) {
             let key = key.trim();
             if key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(bad(KEY, "that is no key: expected printable characters without spaces".to_owned()));
+                return Err(bad(KEY, "not a valid key: expected printable characters without spaces".to_owned()));
             }
             self.api_key = Some(Setting { value: SecretString::from(key.to_owned()), origin });
         }
@@ -94,5 +94,5 @@ impl QuoteSettings {
 /// Error text that lists the known sources.
 pub(super) fn choices() -> String {
     let words: Vec<&str> = QuoteChoice::WORDS.iter().map(|(_, word)| *word).collect();
-    format!("no quote source; known: {}", words.join(", "))
+    format!("not a quote source; known: {}", words.join(", "))
 }

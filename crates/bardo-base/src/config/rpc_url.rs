@@ -18,7 +18,7 @@ pub enum RpcUrlError {
     #[error("unknown scheme: an endpoint starts with http://, https://, ws:// or wss://")]
     Scheme,
     /// The URL has no host.
-    #[error("the URL names no host: write one such as http://127.0.0.1:8545")]
+    #[error("the URL has no host: write one such as http://127.0.0.1:8545")]
     NoHost,
 }
 

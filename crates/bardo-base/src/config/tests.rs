@@ -294,10 +294,10 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[safety]\npermit_seconds = 601\n", "5 to 600"),
         ("[safety]\napproval_timeout_seconds = -5\n", "whole number of seconds"),
         ("[safety]\nreceipt_patience_seconds = \"60\"\n", "this is a string"),
-        ("[safety]\nminimum_pool_depth_usd = \"0\"\n", "anybody could set it"),
+        ("[safety]\nminimum_pool_depth_usd = \"0\"\n", "anyone could set its price"),
         ("[safety]\npermit_second = 30\n", "did you mean 'permit_seconds'"),
         ("[chains.ethereum]\nrelay = \"relay\"\n", "not a URL"),
-        ("[chains.mine]\nconfirmations = 0\n", "0 is out of range: take 1 to 64 blocks"),
+        ("[chains.mine]\nconfirmations = 0\n", "0 is out of range: use 1 to 64 blocks"),
         ("[chains.mine]\nconfirmations = 65\n", "take 1 to 64 blocks"),
         ("[chains.mine]\nconfirmations = \"12\"\n", "whole number of blocks"),
         ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
@@ -355,7 +355,7 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     assert_eq!(config.golem.brain.origin, Origin::Flag("--brain"));
     assert_eq!((config.golem.calls.value, &config.golem.calls.origin), (7, &Origin::File { line: 3 }));
     let told = format!("{config:?} {:?}", config.golem.shown());
-    assert!(told.contains("set, not shown") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
+    assert!(told.contains("set, hidden") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
 
     assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
     // Files, variables and network that a brain process may access.
@@ -416,7 +416,7 @@ fn the_log_format_is_set_by_flag_environment_or_file_and_nothing_else_is_one() {
     assert_eq!((config.log_format.value, config.log_format.origin), (LogFormat::Json, Origin::Flag("--log-format")));
 
     let error = Config::load(&with(dir.path(), &[("BARDO_LOG_FORMAT", "xml")]), &Flags::default()).unwrap_err();
-    assert_eq!(error.to_string(), "environment variable BARDO_LOG_FORMAT: not a log format: take text or json");
+    assert_eq!(error.to_string(), "environment variable BARDO_LOG_FORMAT: not a log format: use text or json");
     let (line, problem, _) = problem("network = \"devnet\"\nlog_format = \"xml\"\n");
     assert!(line == 2 && matches!(problem, FileProblem::BadValue { .. }), "{problem:?}");
 }

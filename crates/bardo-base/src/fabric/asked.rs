@@ -122,12 +122,12 @@ impl fmt::Display for AskReason {
                 write!(f, "{} is above {} ({field})", exact_dollars(*value), exact_dollars(*limit))
             }
             Self::HotLane => f.write_str("it is above the hot lane"),
-            Self::ValueUnknown => f.write_str("its value cannot be told"),
-            Self::Authority => f.write_str("it changes who holds authority"),
-            Self::FirstPaid => f.write_str("it pays somebody for the first time"),
-            Self::FirstAllowed => f.write_str("it lets somebody take for the first time"),
+            Self::ValueUnknown => f.write_str("its value is unknown"),
+            Self::Authority => f.write_str("it changes who has authority"),
+            Self::FirstPaid => f.write_str("it pays a new recipient"),
+            Self::FirstAllowed => f.write_str("it gives an allowance to a new spender"),
             Self::Resembles { who, known } => {
-                write!(f, "{who} begins and ends like {known}, which is known here, and is another")
+                write!(f, "{who} begins and ends like the known address {known}, but differs from it")
             }
             Self::NoFeed { token } => write!(f, "no price feed covers {token}: only pools price it"),
             Self::PriceDisputed { token, feed, pool } => write!(
@@ -136,14 +136,16 @@ impl fmt::Display for AskReason {
                 feed.to_fixed(4, Rounding::Down),
                 pool.to_fixed(4, Rounding::Down)
             ),
-            Self::Delay { seconds } => write!(f, "it is large enough to wait {seconds} s for your no"),
-            Self::ByHand => f.write_str("every action by hand is confirmed before it is signed"),
-            Self::Elsewhere => f.write_str("asked by another program on this ledger"),
-            Self::Loosens => f.write_str("lets more through than now"),
+            Self::Delay { seconds } => {
+                write!(f, "it is large enough for a delay of {seconds} s in which you can reject it")
+            }
+            Self::ByHand => f.write_str("every manual action is confirmed before signing"),
+            Self::Elsewhere => f.write_str("requested by another process on this ledger"),
+            Self::Loosens => f.write_str("allows more than now"),
             Self::LoosensPolicy => f.write_str("loosens the policy"),
-            Self::GolemDied => f.write_str("nobody trades with it any more"),
-            Self::LeavesPositions => f.write_str("positions are to be left"),
-            Self::SellsUnderHalt => f.write_str("after an emergency halt nothing is sold without your yes"),
+            Self::GolemDied => f.write_str("no Golem trades with it any longer"),
+            Self::LeavesPositions => f.write_str("positions are to be closed"),
+            Self::SellsUnderHalt => f.write_str("after an emergency halt, nothing is sold without your approval"),
             Self::Said { text } => write!(f, "{text}"),
         }
     }

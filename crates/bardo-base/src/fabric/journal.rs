@@ -31,7 +31,7 @@ const LONGEST_LINE: u64 = 4 << 20;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
     /// The file could not be created.
-    #[error("cannot create the journal {path}: {reason}; choose a data folder that can be written")]
+    #[error("cannot create the journal {path}: {reason}; choose a writable data folder")]
     Create {
         /// Path of the file.
         path: PathBuf,
@@ -40,7 +40,8 @@ pub enum JournalError {
     },
     /// The file could not be written.
     #[error(
-        "cannot write the journal {path}: {reason}; events from {first_lost} on are not in it: free or mend the disk and start again"
+        "cannot write the journal {path}: {reason}; events from {first_lost} on are not in it: free disk space or \
+         repair the disk, then restart"
     )]
     Write {
         /// Path of the file.
@@ -60,7 +61,8 @@ pub enum JournalError {
     },
     /// A later version of Bardo wrote the file.
     #[error(
-        "{path} is a recording of version {found}, and this Bardo reads up to version {VERSION}: replay it with the Bardo that made it, or a later one"
+        "{path} is a recording of version {found}, but this Bardo reads up to version {VERSION}: replay it with the \
+         Bardo that recorded it, or a later one"
     )]
     Later {
         /// Path of the file.
@@ -158,7 +160,7 @@ impl Journal {
 
     fn hand_over(&mut self) -> io::Result<()> {
         if self.written.saturating_add(self.buffer.len() as u64) > self.most {
-            return Err(io::Error::other(format!("it has {} bytes, and is to have no more", self.written)));
+            return Err(io::Error::other(format!("it has {} bytes, the maximum", self.written)));
         }
         self.file.write_all(&self.buffer)?;
         self.written += self.buffer.len() as u64;
@@ -185,7 +187,7 @@ pub(super) fn read_from(
     let unreadable = |reason: io::Error| JournalError::Read { path: path.clone(), reason: reason.to_string() };
     let mut file = regular_file::open(&path).map_err(unreadable)?;
     if file.metadata().map_err(unreadable)?.len() > MOST {
-        return Err(unreadable(io::Error::other("it is larger than any recording that Bardo makes (4 GiB)")));
+        return Err(unreadable(io::Error::other("it is larger than the maximum of a recording (4 GiB)")));
     }
     file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -217,7 +219,7 @@ pub(super) fn read_from(
                 Some(Err(JournalError::Line {
                     path: path.clone(),
                     line,
-                    reason: SafeText::clean("the line is longer than any event (4 MiB); this is no recording", 200),
+                    reason: SafeText::clean("the line is longer than any event (4 MiB); this is not a recording", 200),
                 }))
             }
             Ok(_) if text.last() != Some(&b'\n') => None,

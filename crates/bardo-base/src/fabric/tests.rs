@@ -324,7 +324,7 @@ fn a_journal_ends_at_its_size_and_says_so() {
         let _ended = fabric.flush();
     }
     let fault = fabric.fault().unwrap().to_string();
-    assert!(fault.contains("is to have no more"), "{fault}");
+    assert!(fault.contains("the maximum"), "{fault}");
     let length = std::fs::metadata(&path).unwrap().len();
     assert!(length > 1_000 && length <= 2_000, "{length}");
     assert!(read_journal(&path).unwrap().all(|event| event.is_ok()), "what it has is whole");

@@ -38,7 +38,7 @@ impl Why {
     pub fn words(self) -> &'static str {
         match self {
             Self::SameSymbol => "is the same symbol",
-            Self::HiddenCharacters => "contains characters that cannot be seen",
+            Self::HiddenCharacters => "contains invisible characters",
             Self::MixedScripts => "mixes letters of several scripts",
             Self::ConfusableLetters => "uses letters that look like others",
             Self::SmallDifference => "differs only in case or punctuation",
@@ -49,7 +49,7 @@ impl Why {
 impl std::fmt::Display for Lookalike {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.of {
-            Some(known) => write!(f, "can be taken for {known}: it {}", self.why.words()),
+            Some(known) => write!(f, "can be mistaken for {known}: it {}", self.why.words()),
             None => f.write_str(self.why.words()),
         }
     }

@@ -62,7 +62,7 @@ pub enum AmountError {
     #[error("the amount is larger than any token can hold (2^256 − 1 of its smallest unit)")]
     TooLarge,
     /// More decimals than any honest token has.
-    #[error("absurd decimals: {0}; a token amount can have at most {MAX_DECIMALS}")]
+    #[error("too many decimals: {0}; a token amount can have at most {MAX_DECIMALS}")]
     AbsurdDecimals(u64),
 }
 

@@ -43,7 +43,7 @@ pub enum NumeralError {
     #[error("exponents are not allowed: write all digits, such as 0.000001 for 1e-6")]
     Exponent,
     /// `NaN`, `inf` and their spellings.
-    #[error("that is not a finite number: write digits such as 1.5")]
+    #[error("not a finite number: write digits such as 1.5")]
     NotFinite,
     /// A comma, underscore or apostrophe between digits.
     #[error("'{0}' is not allowed: write thousands without separators and the fraction after a point, such as 1500.25")]

@@ -29,7 +29,7 @@ pub enum UsdError {
     #[error(transparent)]
     Numeral(#[from] NumeralError),
     /// More than 28 significant digits or 28 decimals: not exactly representable.
-    #[error("the dollar figure is too large or too fine to be kept exactly (28 digits in all)")]
+    #[error("the dollar amount is too large or too precise to be stored exactly (28 digits in all)")]
     OutOfRange,
     /// A difference below zero.
     #[error("the result would be below zero dollars")]

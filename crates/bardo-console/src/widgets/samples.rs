@@ -166,9 +166,10 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
     offered.1["gas_units"] = json!(0);
     offered.1["uniswapx"] = json!({
         "offered": true, "preferred": true,
-        "why": "fillers compete for it out of public sight, and the filler pays the gas",
+        "why": "fillers compete for it outside the public mempool, and the filler pays the gas",
     });
-    offered.1["mev"] = json!([{ "about": "size", "words": "it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it" }]);
+    offered.1["mev"] = json!([{ "about": "size", "words": "it takes 1.40 % of the balance of a pool on its route; \
+                                                           intel_assess_mev_risk shows how to split it" }]);
     let offered = end(true, 120, CardKind::Quote, offered.0, offered.1);
     let mut exact_output = quote_answer(false, 0.0016);
     if let Some(hints) = exact_output.1.as_object_mut() {
@@ -269,12 +270,13 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             "transactions": [{"gas_cost_wei": "138582612000000"}],
             "uniswapx": {"preferred": true, "used": false, "why": "below $1000 what a filler earns for its gas outweighs the protection"},
             "mev": [
-                { "about": "slippage", "words": "the least output is in the calldata" },
+                { "about": "slippage", "words": "the minimum output is in the calldata" },
                 match state {
                     "simulated" => json!({ "about": "sight", "words": "nothing was sent" }),
-                    _ => json!({ "about": "sight", "words": "sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet" }),
+                    _ => json!({ "about": "sight", "words": "sent through the public mempool; on mainnet, a private \
+                        relay is used above private_rpc_above_usd" }),
                 },
-                { "about": "deadline", "words": "nothing is settled after it" },
+                { "about": "deadline", "words": "it cannot be settled later" },
             ],
         });
         let data = json!({
@@ -364,7 +366,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             ended(
                 answered(ApprovalOutcome::Refused, Some("wait for gas")),
                 ErrorCode::ApprovalRefused,
-                "the operator refused: wait for gas",
+                "the operator rejected it: wait for gas",
             ),
         ),
         (

@@ -447,7 +447,8 @@ mod tests {
         let check = SafetyCheck { check: Check::SlippageGuard, outcome: CheckOutcome::Warned, finding: slippage() };
         let text = SafeText::clean("slippage_guard: slippage 50 bps, impact 2 bps", 100);
         assert_eq!(warning(&ToRead { text, check: Some(check) }), "slippage: 50 bps, impact 2 bps");
-        for other in ["first payment from here to 0xabAbAbab", "slippage_guard: a text that only looks like a check's"]
+        for other in
+            ["first payment from this account to 0xabAbAbab", "slippage_guard: a text that only looks like a check's"]
         {
             assert_eq!(warning(&ToRead::plain(SafeText::clean(other, 100))), other);
         }

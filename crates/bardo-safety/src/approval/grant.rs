@@ -215,17 +215,17 @@ impl Grant {
 pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
     let proposal = preview.framed.proposal();
     if proposal.tool.capability == CapabilityTier::Privileged {
-        Some("it changes who holds authority")
+        Some("it changes who has authority")
     } else if preview.above_hot_lane {
         Some("it is above the hot lane")
     } else if preview.first_seen {
-        Some("it pays somebody for the first time")
+        Some("it pays a new recipient")
     } else if preview.parties.contains(&Reason::FirstAllowed) {
-        Some("it lets somebody take for the first time")
+        Some("it gives an allowance to a new spender")
     } else if !preview.values.takeable.is_empty() {
-        Some("it leaves an allowance behind")
+        Some("it leaves an allowance")
     } else if preview.needs.reasons().iter().any(Reason::is_of_this_one) {
-        Some("something was found about it that no earlier answer was given for")
+        Some("it has a finding that no earlier approval covers")
     } else {
         None
     }

@@ -106,13 +106,13 @@ struct Refused {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskRefused {
     /// The operator recently rejected the same action.
-    #[error("the operator refused this a short while ago: it may be asked again in {retry_after_seconds} s")]
+    #[error("the operator rejected this recently: request approval again in {retry_after_seconds} s")]
     RefusedBefore {
         /// Remaining pause, in seconds.
         retry_after_seconds: u64,
     },
     /// Too many of the agent's requests are open or ended without an approval.
-    #[error("{why}: ask again in {retry_after_seconds} s")]
+    #[error("{why}: request approval again in {retry_after_seconds} s")]
     TooMany {
         /// Text with the number of requests.
         why: SafeText,
@@ -152,7 +152,7 @@ impl AskLimits {
             return Err(AskRefused::RefusedBefore { retry_after_seconds });
         }
         if open >= MAX_OPEN {
-            let why = SafeText::clean(&format!("{open} questions of this agent wait for the operator already"), 100);
+            let why = SafeText::clean(&format!("{open} approval requests of this agent are already pending"), 100);
             return Err(AskRefused::TooMany { why, retry_after_seconds: 60 });
         }
         let asked = self.unanswered.entry(golem_id.clone()).or_default();
@@ -160,7 +160,10 @@ impl AskLimits {
         match asked.front() {
             Some(first) if asked.len() >= MAX_UNANSWERED => {
                 let minutes = WINDOW / 60_000;
-                let why = format!("{} questions of this agent in {minutes} minutes ended unapproved", asked.len());
+                let why = format!(
+                    "{} approval requests of this agent in {minutes} minutes ended without approval",
+                    asked.len()
+                );
                 let retry_after_seconds = first.saturating_add(WINDOW).saturating_sub(now).div_ceil(1_000);
                 Err(AskRefused::TooMany { why: SafeText::clean(&why, 100), retry_after_seconds })
             }

@@ -247,7 +247,7 @@ mod tests {
             "kind": "above_limit", "value": "1000.01", "limit": "1000", "field": "a",
             "words": "$1,000.01 is above $1,000.00 (a)",
         });
-        let authority = serde_json::json!({ "kind": "authority", "words": "it changes who holds authority" });
+        let authority = serde_json::json!({ "kind": "authority", "words": "it changes who has authority" });
         assert_eq!(json, serde_json::json!([limit, authority]));
     }
 }

@@ -20,7 +20,7 @@ const DIGITS: usize = 4;
 const LINE: usize = 400;
 
 /// Warning about a simulation that did not see every change.
-pub const INCOMPLETE: &str = "the simulation could not see every change: more may move than is told here";
+pub const INCOMPLETE: &str = "the simulation could not see every change: more may move than is shown here";
 
 /// Returns what the operator must view and type to approve the action.
 pub fn requirement(preview: &Preview) -> Requirement {
@@ -39,7 +39,7 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
     read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
     if preview.first_seen {
         let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
-        read.push(SafeText::clean(&format!("first payment from here to {}", whom.join(", ")), LINE));
+        read.push(SafeText::clean(&format!("first payment from this account to {}", whom.join(", ")), LINE));
     }
     let of_others = |why: &&Reason| matches!(why, Reason::FirstAllowed | Reason::Resembles { .. });
     read.extend(preview.parties.iter().filter(of_others).map(Reason::words));

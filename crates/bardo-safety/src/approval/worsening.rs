@@ -155,10 +155,10 @@ impl fmt::Display for Worsening {
         let cents = |usd: &Usd| format!("${}", bardo_base::format::grouped(&usd.to_fixed(2, Rounding::Up)));
         match self {
             Self::MoreLeaves { token, before, now } => {
-                write!(f, "most {} out: {} → {}", token.symbol, amount(token, *before), amount(token, *now))
+                write!(f, "maximum {} out: {} → {}", token.symbol, amount(token, *before), amount(token, *now))
             }
             Self::LessComesIn { token, before, now } => {
-                write!(f, "least {} in: {} → {}", token.symbol, amount(token, *before), amount(token, *now))
+                write!(f, "minimum {} in: {} → {}", token.symbol, amount(token, *before), amount(token, *now))
             }
             Self::LessExpected { token, before, now } => {
                 write!(f, "expected {} in: {} → {}", token.symbol, amount(token, *before), amount(token, *now))
@@ -175,12 +175,12 @@ impl fmt::Display for Worsening {
             }
             Self::Signs { kind } => write!(f, "another message to sign: {kind}"),
             Self::Check { check, detail } => write!(f, "{check}: {detail}"),
-            Self::Asks(why) => write!(f, "also asked because {why}"),
+            Self::Asks(why) => write!(f, "also needs approval because {why}"),
             Self::Unseen => f.write_str("the simulation no longer sees every change"),
-            Self::Class => f.write_str("it no longer only leaves a position or takes something back"),
+            Self::Class => f.write_str("it no longer only exits a position or revokes"),
             Self::Policy => f.write_str("the policy has changed since"),
-            Self::TooOften => f.write_str("it was simulated again too often to compare: read it again"),
-            Self::Another => f.write_str("it is another action than the one you were asked about"),
+            Self::TooOften => f.write_str("it was re-simulated too often to compare: review it again"),
+            Self::Another => f.write_str("it differs from the action you were asked about"),
         }
     }
 }
@@ -492,7 +492,7 @@ fn checks(before: &Preview, now: &Preview, found: &mut Vec<Worsening>) {
         let new: Vec<&Reason> = needed.iter().filter(|why| !known.iter().any(|known| known.covers(why))).collect();
         if new.is_empty() {
             // A delay became longer, or a delay became an approval.
-            found.push(Worsening::Asks(SafeText::clean("it takes more consent than before", LINE)));
+            found.push(Worsening::Asks(SafeText::clean("it needs more consent than before", LINE)));
         }
         // For the same limit with a higher value, the risen value is reported already.
         let new = new.into_iter().filter(|why| !(counts_for_more && known.iter().any(|known| known.is_limit_of(why))));

@@ -26,7 +26,7 @@ pub struct Anchor {
 
 /// Reason for which the anchor could not be moved or read.
 #[derive(Debug, thiserror::Error)]
-#[error("the audit trail's anchor {}: {what}", path.display())]
+#[error("the audit log's anchor {}: {what}", path.display())]
 pub struct AnchorError {
     /// Path of the anchor file.
     pub path: PathBuf,
@@ -50,7 +50,7 @@ impl Anchor {
     /// # Errors
     /// [`AnchorError`] if the file cannot be read or is malformed.
     pub fn read(&self) -> Result<Option<Head>, AnchorError> {
-        let not_as_written = || self.wrong("is not as it was written".to_owned());
+        let not_as_written = || self.wrong("was changed".to_owned());
         let bytes = match regular_file::read(&self.path, LENGTH as u64) {
             Ok(bytes) => bytes,
             Err(error) => match error.kind() {

@@ -105,7 +105,7 @@ pub enum AuditError {
     #[error("the entry cannot be written as JSON: {0}")]
     Body(String),
     /// A stored number or hash is invalid.
-    #[error("entry {0} of the audit trail makes no sense; `bardo log verify` tells more")]
+    #[error("entry {0} of the audit log is invalid; run `bardo log verify` for details")]
     Damaged(i64),
 }
 

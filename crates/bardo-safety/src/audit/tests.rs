@@ -184,7 +184,7 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
         body: json!({ "level": level, "reason": reason, "by": "somebody", "stop": stop }),
     };
     let (raised, lowered) = (Kind::HaltRaised, Kind::HaltLowered);
-    let unread = || note(raised, Some("halt"), "it is no stop", "");
+    let unread = || note(raised, Some("halt"), "it is not a valid stop", "");
     for (told, entries) in [
         (unread(), 1),
         (unread(), 1),
@@ -193,9 +193,9 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
         (note(lowered, None, "lowered by hand", ""), 4),
         (note(lowered, None, "lowered by hand", ""), 4),
         (unread(), 5),
-        (note(raised, Some("halt"), "it is no stop", "named"), 6),
+        (note(raised, Some("halt"), "it is not a valid stop", "named"), 6),
         (unread(), 7),
-        (note(raised, Some("halt"), "it is no stop", "named"), 7),
+        (note(raised, Some("halt"), "it is not a valid stop", "named"), 7),
     ] {
         let what = format!("{told:?}");
         trail.record_stop(told).await.unwrap();

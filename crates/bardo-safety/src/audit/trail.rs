@@ -83,14 +83,14 @@ impl Trail {
     /// Records `note` in the background, for callers that cannot wait. A failure is only logged.
     pub fn record_soon(&self, note: Note) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            tracing::warn!(kind = note.kind.as_str(), "not on the audit trail: nothing runs that could write it");
+            tracing::warn!(kind = note.kind.as_str(), "not in the audit log: no writer is running");
             return;
         };
         let trail = self.clone();
         runtime.spawn(async move {
             let kind = note.kind;
             if let Err(error) = trail.record(note).await {
-                tracing::warn!(%kind, %error, "not on the audit trail");
+                tracing::warn!(%kind, %error, "not in the audit log");
             }
         });
     }

@@ -45,13 +45,13 @@ pub enum Fault {
         to: u64,
     },
     /// The content of an entry does not match its hash.
-    #[error("entry {seq} was changed: its content does not give its hash")]
+    #[error("entry {seq} was changed: its content does not match its hash")]
     Changed {
         /// Number of the entry.
         seq: u64,
     },
     /// An entry does not contain the hash of the previous one.
-    #[error("entry {seq} does not follow the one before it: one of the two was changed, moved or put in")]
+    #[error("entry {seq} does not follow the one before it: one of the two was changed, moved or inserted")]
     Unlinked {
         /// Number of the entry.
         seq: u64,
@@ -63,7 +63,7 @@ pub enum Fault {
         seq: i64,
     },
     /// The log ends before the anchored entry.
-    #[error("the trail was cut: it ends at entry {ends}, but entry {anchored} was written")]
+    #[error("the log was truncated: it ends at entry {ends}, but entry {anchored} was written")]
     Cut {
         /// Number of the last entry.
         ends: u64,
@@ -71,22 +71,22 @@ pub enum Fault {
         anchored: u64,
     },
     /// The entry with the anchored number has another hash.
-    #[error("entry {seq} is not the one the anchor was set at: the trail was written anew up to there or beyond")]
+    #[error("entry {seq} is not the anchored one: the log was rewritten up to there or beyond")]
     Rewritten {
         /// Number of the entry.
         seq: u64,
     },
     /// There are entries but no anchor.
-    #[error("the anchor is gone: nothing proves that the end of the trail is still there")]
+    #[error("the anchor is missing: nothing proves that the end of the log is still there")]
     NoAnchor,
     /// The anchor cannot be read or is malformed.
-    #[error("the anchor cannot be relied on: {what}")]
+    #[error("the anchor is invalid: {what}")]
     BadAnchor {
         /// Description of the fault.
         what: String,
     },
     /// No entry has the hash of the head that was kept elsewhere.
-    #[error("no entry has the hash {hash}: the trail was cut before it or written anew")]
+    #[error("no entry has the hash {hash}: the log was truncated before it or rewritten")]
     UnknownHead {
         /// Hash of that head.
         hash: B256,

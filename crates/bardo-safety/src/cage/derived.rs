@@ -72,8 +72,8 @@ pub enum Gap {
 pub enum DeriveError {
     /// The policy allows no token that has a feed.
     #[error(
-        "no rules follow for {chain}: the policy allows no token that a price feed of the address book prices. Allow one in \
-         allowed_tokens, or add its feed to the book"
+        "no rules can be derived for {chain}: the policy allows no token with a price feed in the address book. Allow \
+         one in allowed_tokens, or add its feed to the book"
     )]
     NoAsset {
         /// Name of the chain.
@@ -81,8 +81,8 @@ pub enum DeriveError {
     },
     /// The policy allows more tokens than the contract can store.
     #[error(
-        "no rules follow for {chain}: the policy allows {found} tokens with a price feed, and the contract holds {MAX_ASSETS}. \
-         List the tokens that are needed in allowed_tokens"
+        "no rules can be derived for {chain}: the policy allows {found} tokens with a price feed, and the contract \
+         takes {MAX_ASSETS}. List only the needed tokens in allowed_tokens"
     )]
     TooManyAssets {
         /// Name of the chain.
@@ -282,7 +282,8 @@ pub fn differences(network: &Network, on_chain: &Rules, by_policy: &Rules) -> Ve
     let (chain, policy) = (calls(on_chain), calls(by_policy));
     for (target, selector) in chain.symmetric_difference(&policy) {
         let name = network.book.name_of(*target).map_or_else(|| target.to_string(), |name| format!("{name} {target}"));
-        let what = if selector.is_zero() { format!("plain sends to {name}") } else { format!("{selector} of {name}") };
+        let what =
+            if selector.is_zero() { format!("plain transfers to {name}") } else { format!("{selector} of {name}") };
         let has = |set: &BTreeSet<_>| set.contains(&(*target, *selector)).then(|| "allowed".to_owned());
         differs("calls", Some(what), has(&chain), has(&policy));
     }

@@ -266,7 +266,7 @@ fn told(cage: &Cage, plan: &Plan<'_>, now: u64) -> Vec<String> {
 fn a_list_tells_what_is_not_on_it() {
     let cage = cage();
     let listed = "the functions that the owner lists";
-    let would_pass = "a listed function, or the same once the owner lists this one";
+    let would_pass = "a listed function, or the same after the owner lists this one";
     assert_eq!(
         told(&cage, &call(ROUTER, 0, &[1, 2, 3, 4]), NOW),
         [format!("calls | {listed} | function 0x01020304 of {ROUTER} | {would_pass}")]
@@ -280,21 +280,21 @@ fn a_list_tells_what_is_not_on_it() {
         told(&cage, &call(OWNER, 0, &SWAP), NOW),
         [format!(
             "calls | no call of the policy contract, of its delegation manager or of the account itself | function \
-             0x3593564c of {OWNER} | an action without this call"
+             0x3593564c of {OWNER} | the action without this call"
         )]
     );
     let assets = "assets | the assets that the owner lists";
-    let would_pass = "a listed asset, or the same once the owner lists this one";
-    assert_eq!(told(&cage, &call(PURSE, 1, &[]), NOW), [format!("{assets} | the chain's coin | {would_pass}")]);
+    let would_pass = "a listed asset, or the same after the owner lists this one";
+    assert_eq!(told(&cage, &call(PURSE, 1, &[]), NOW), [format!("{assets} | the native token | {would_pass}")]);
     let stray = swap((STRANGER, U256::from(1)), (USDC, U256::ZERO));
     assert_eq!(told(&cage, &stray, NOW), [format!("{assets} | {STRANGER} | {would_pass}")]);
     let coin = Plan { out: vec![(TokenId::Native, U256::from(1))], ..call(ROUTER, 0, &SWAP) };
-    assert_eq!(told(&cage, &coin, NOW), [format!("{assets} | the chain's coin | {would_pass}")]);
+    assert_eq!(told(&cage, &coin, NOW), [format!("{assets} | the native token | {would_pass}")]);
     let data = Erc20::approveCall { spender: STRANGER, value: U256::from(1) }.abi_encode();
     assert_eq!(
         told(&cage, &call(USDC, 0, &data), NOW),
         [format!(
-            "spenders | the spenders that the owner lists | {STRANGER} | a listed spender, or the same once the owner \
+            "spenders | the spenders that the owner lists | {STRANGER} | a listed spender, or the same after the owner \
              lists this one"
         )]
     );
@@ -330,8 +330,8 @@ fn a_bound_tells_its_figure_in_whole_tokens_and_what_is_left_of_it() {
     // Six may be held: with 5.8 there is room for 0.2, with 6 for none.
     let mut position = cage();
     for (held, after, would_pass) in [
-        (58_000, "6.3", format!("at most 0.2 WETH ({WETH}) coming in")),
-        (60_000, "6.5", "nothing more of it; selling it is free".to_owned()),
+        (58_000, "6.3", format!("at most 0.2 WETH ({WETH}) incoming")),
+        (60_000, "6.5", "no more of it; sales are always allowed".to_owned()),
     ] {
         position.assets[1].balance = weth(held);
         assert_eq!(
@@ -393,11 +393,11 @@ fn a_price_that_is_missing_is_named_with_its_feed() {
     let mut cage = cage();
     cage.assets[1].price = None;
     let limit = "maxPriceAge | a price of every asset, at most 3600 s old";
-    let would_pass = "the same once every feed of the rules answers in time";
+    let would_pass = "the same when every feed of the rules is up to date";
     assert_eq!(
         told(&cage, &buy(), NOW),
         [format!("{limit} | no price of WETH ({WETH}) by the feed {STRANGER} | {would_pass}")]
     );
     cage.assets[1].price = Some(U256::MAX);
-    assert_eq!(told(&cage, &buy(), NOW), [format!("{limit} | sums that are too large to be counted | {would_pass}")]);
+    assert_eq!(told(&cage, &buy(), NOW), [format!("{limit} | sums too large to calculate | {would_pass}")]);
 }

@@ -22,9 +22,9 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
         Err(doubt) => {
             let violation = Violation::new(
                 RuleName::StopLossPct,
-                "what is held must be told",
+                "the account's value must be known",
                 doubt.to_string(),
-                "the same once it can, or an exit now",
+                "the same when it is known, or an exit now",
             );
             return Verdict::because(Check::BalanceBreaker, ErrorCode::SafetyPriceUnknown, doubt, vec![violation]);
         }

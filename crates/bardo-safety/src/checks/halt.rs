@@ -14,10 +14,10 @@ use bardo_base::model::{Check, RuleName, StopLevel};
 pub fn without_keys() -> Verdict {
     let violation = Violation::new(
         RuleName::SessionKeys,
-        "revoke takes a Golem's keys away for as long as its program runs, lowered or not",
+        "revoke drops a Golem's keys until its process restarts, even if the stop is lowered",
         "revoked",
-        "the same once the operator has lifted the stop and started the program anew; until then the \
-                     operator's own hand takes back allowances and cancels orders",
+        "the same after the operator lifts the stop and restarts the process; until then the operator can revoke \
+                     allowances and cancel orders",
     );
     Verdict::because(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
 }
@@ -28,10 +28,10 @@ fn no_order(level: StopLevel) -> Verdict {
     let violation = Violation::new(
         RuleName::Stop,
         format_args!("{level}: {}", stop::meaning(level)),
-        "an order that others fill later",
+        "an order that is filled later",
         match stop::lets_through(Some(level), Passage::Exit) {
             true => "the same exit as a swap in one transaction: set prefer_uniswapx to false",
-            false => "taking back allowances and orders; everything else once the operator resumes",
+            false => "revocations and cancellations; everything else after the operator resumes",
         }
         .to_owned(),
     );
@@ -52,8 +52,8 @@ pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
         return Verdict::warned(Check::Halt, Finding::PassesStop { level });
     }
     let would_pass = match (stop::lets_through(Some(level), Passage::Exit), passage) {
-        (true, _) => "an exit to an exit asset, or taking back allowances and orders",
-        (false, _) => "taking back allowances and orders; everything else once the operator resumes",
+        (true, _) => "an exit to an exit asset, a revocation or a cancellation",
+        (false, _) => "revocations and cancellations; everything else after the operator resumes",
     };
     let violation = Violation::new(
         RuleName::Stop,

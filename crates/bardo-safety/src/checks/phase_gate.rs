@@ -72,7 +72,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
             Rule::ExitOnly(phase),
             "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance",
             class.to_string(),
-            "selling what is held for a stable coin or the chain's own coin",
+            "a sale of holdings for a stablecoin or the native token",
         ));
     }
     let share = rules.max_position_share_bps.0;
@@ -88,7 +88,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
                 Rule::PositionShare(phase),
                 format_args!("{} % of a position in one trade", percent(share)),
                 format_args!("{} of {}", shown(sold), shown(position)),
-                format_args!("at most {} now, and more in another trade", shown(most)),
+                format_args!("at most {} now, and the rest in another trade", shown(most)),
             ));
         }
     }

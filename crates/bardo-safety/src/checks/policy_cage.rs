@@ -24,9 +24,9 @@ pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>)
         Err(doubt) => {
             let violation = Violation::new(
                 RuleName::PolicyCage,
-                "rules that can be read",
+                "readable rules",
                 doubt.to_string(),
-                "the same once the policy contract can be read",
+                "the same when the policy contract can be read",
             );
             return Verdict::because(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
         }

@@ -12,8 +12,8 @@ use bardo_base::model::{Check, RuleName};
 use golem_chain::network::NetworkKind;
 
 /// Approval reason for a revocation by the operator above the policy's rate.
-const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
-                                allows; each costs gas";
+const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds in the last 60 minutes reach the policy's \
+                                limit; each costs gas";
 
 /// Checks the action against the rate limits.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {

@@ -75,7 +75,7 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
                     RuleName::MaxLossBps,
                     format_args!("at most {} lost", limits.max_loss),
                     doubt.to_string(),
-                    "the same once every price can be told",
+                    "the same when every price is known",
                 ));
             }
         }
@@ -108,8 +108,8 @@ fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
     let times = U256::from(11_000_u32).div_ceil(U256::from(most.get()).max(U256::ONE));
     let least = Usd::value_of(TokenAmount::new(times, 0).ok()?, fee, Rounding::Up).ok().filter(|_| most.get() > 0)?;
     Some(format!(
-        "Send more: of {} the bridge costs {}, much of it gas that is the same for any amount. From about {} on it would be \
-         less than {most}, where its bids stay as they are.",
+        "Send more: of {}, the bridge costs {}, and much of that is gas, which is the same for any amount. From about \
+         {} on, it would cost less than {most} at the current bids.",
         dollars(paid.given),
         dollars(fee),
         dollars(least),
@@ -158,9 +158,9 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     if trade.amount_in.is_zero() || trade.min_out.is_zero() {
         refuse(
             RuleName::MinOut,
-            "something must go in and something must come out".to_owned(),
+            "amounts in and out above zero".to_owned(),
             format!("{} in, at least {} out", goes(trade.amount_in), comes(trade.min_out)),
-            "a trade with a least output above zero".to_owned(),
+            "a trade with a minimum output above zero".to_owned(),
             None,
         );
     }
@@ -170,7 +170,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             RuleName::MinOut,
             format!("at least {}, the quote less {}", comes(promised), trade.slippage),
             comes(trade.min_out),
-            format!("a least output of {}", comes(promised)),
+            format!("a minimum output of {}", comes(promised)),
             Some(Figures::new(FigureUnit::RawUnits, promised, trade.min_out)),
         );
     }
@@ -179,7 +179,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     if from_the_future || age.is_some_and(|age| age > limits.max_quote_age) {
         let value = match age {
             Some(age) => format!("{} s old", age / 1_000),
-            None => "made after now, by this machine's clock".to_owned(),
+            None => "in the future, by this machine's clock".to_owned(),
         };
         refuse(
             RuleName::MaxQuoteAgeSeconds,
@@ -192,7 +192,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     if trade.deadline <= facts.block_time {
         refuse(
             RuleName::Deadline,
-            "a time to come".to_owned(),
+            "a time in the future".to_owned(),
             format!("{} s ago by the chain's time", facts.block_time.saturating_sub(trade.deadline)),
             "a new quote".to_owned(),
             None,
@@ -221,13 +221,12 @@ impl Fair {
     /// Returns the reason for approval, if one is needed.
     fn asks(self) -> Option<String> {
         match self {
-            Self::Now { steep: true } => Some(format!(
-                "it sells more than {} % below what other pools have shown over half an hour",
-                STEEP / 100
-            )),
-            Self::ByFeed { contested: true } => Some(
-                "its feed and the pools it trades in agree, and several other pools show a higher value".to_owned(),
-            ),
+            Self::Now { steep: true } => {
+                Some(format!("it sells more than {} % below the 30-minute average of other pools", STEEP / 100))
+            }
+            Self::ByFeed { contested: true } => {
+                Some("its feed and its own pools agree, but several other pools show a higher value".to_owned())
+            }
             Self::Wholly | Self::Now { steep: false } | Self::ByFeed { contested: false } => None,
         }
     }
@@ -260,7 +259,7 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
             RuleName::MaxLossBps,
             format_args!("at most {most} lost"),
             error.to_string(),
-            "an amount whose value can be told",
+            "an amount whose value is known",
         ))
     };
     let by_all = values.exchange().map_err(|error| untold(&error))?;
@@ -294,18 +293,18 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Bo
             RuleName::QuoteAboveWitnesses,
             format_args!("a quote within {most} of the feeds and the other pools"),
             format_args!(
-                "the quote returns at least ${} for ${}, more than feeds and other pools explain",
+                "the quote returns at least ${} for ${}, which feeds and other pools do not explain",
                 unquoted.received.to_fixed(2, Rounding::Down),
                 unquoted.given.to_fixed(2, Rounding::Up),
             ),
-            "the same once quote, feeds and pools agree",
+            "the same when quote, feeds and pools agree",
         )));
     }
     Err(Box::new(
         Violation::new(
             RuleName::MaxLossBps,
             format_args!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),
-            format_args!("only ${} are certain to come in", exchange.received.to_fixed(2, Rounding::Down)),
+            format_args!("only ${} guaranteed to come in", exchange.received.to_fixed(2, Rounding::Down)),
             format_args!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
         )
         .with(Figures::new(

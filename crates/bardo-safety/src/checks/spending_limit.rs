@@ -37,7 +37,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
             let most = standing.policy.rules().max_allowance_usd;
-            above(most, usd, RuleName::MaxAllowanceUsd, &format!("of {symbol} left to be taken"), &mut violations);
+            above(most, usd, RuleName::MaxAllowanceUsd, &format!("of {symbol} left as an allowance"), &mut violations);
         }
         for bound in &framed.proposal().allowances {
             allowance(bound, facts, standing, &mut violations);
@@ -61,9 +61,9 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
 fn unknown(doubt: &Doubt) -> Verdict {
     let violation = Violation::new(
         RuleName::Price,
-        "every value must be told before a limit can be checked",
+        "every value must be known to check a limit",
         doubt.to_string(),
-        "the same once every price can be told",
+        "the same when every price is known",
     );
     Verdict::because(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
 }
@@ -72,9 +72,9 @@ fn unknown(doubt: &Doubt) -> Verdict {
 pub(super) fn no_ledger(check: Check, why: &Doubt) -> Verdict {
     let violation = Violation::new(
         RuleName::Ledger,
-        "what was spent before must be known",
+        "past spending must be known",
         why.to_string(),
-        "the same once the ledger can be read",
+        "the same when the ledger can be read",
     );
     Verdict::because(check, ErrorCode::StoreUnavailable, why, vec![violation])
 }
@@ -122,8 +122,8 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
                 None => violations.push(Violation::new(
                     rule,
                     format_args!("${limit}"),
-                    format_args!("what is held of {} cannot be told", inflow.token.symbol),
-                    "the same once it can, or an exit now",
+                    format_args!("the balance of {} is unknown", inflow.token.symbol),
+                    "the same when it is known, or an exit now",
                 )),
             }
         }
@@ -145,7 +145,7 @@ fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &m
                 RuleName::MaxFeePerGasGwei,
                 format_args!("{most} wei per unit of gas"),
                 format_args!("{fee} wei"),
-                "the same when blocks are emptier",
+                "the same when gas is cheaper",
             )
             .with(Figures::new(FigureUnit::Wei, most, fee).leaving(most)),
         );
@@ -159,7 +159,7 @@ fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, vio
         violations.push(Violation::new(
             RuleName::AllowUnlimitedAllowance,
             "exact amounts",
-            format_args!("an allowance of {} without limit for {}", bound.token.symbol, bound.spender),
+            format_args!("an unlimited allowance of {} for {}", bound.token.symbol, bound.spender),
             "the exact amount the action needs",
         ));
     }

@@ -155,44 +155,39 @@ fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
             found.add(rule, scope.words(), name, would_pass);
         }
     };
-    word(RuleName::AllowedTools, &rules.allowed_tools, proposal.tool.name, "a tool of the list");
+    word(RuleName::AllowedTools, &rules.allowed_tools, proposal.tool.name, "an allowed tool");
     word(
         RuleName::AllowedIntentTypes,
         &rules.allowed_intent_types,
         proposal.intent.as_str(),
-        "a kind of action of the list",
+        "an allowed kind of action",
     );
     let chain = ChainId(proposal.chain_id);
     if !rules.allowed_chains.allows(&chain, false) {
-        found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same on a chain of the list");
+        found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same on an allowed chain");
     }
     if let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) {
         let chain = ChainId(arrival.chain_id);
         if !rules.allowed_chains.allows(&chain, false) {
-            found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same to a chain of the list");
+            found.add(RuleName::AllowedChains, rules.allowed_chains.words(), chain, "the same to an allowed chain");
         }
         let token = TokenRef { chain, token: arrival.token.id };
         // If the token were not listed on that chain as claimed, its value would be unknown.
         if !rules.allowed_tokens.allows(&token, arrival.token.listed) {
             found.tokens = true;
-            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), token, "a token of the list");
+            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), token, "an allowed token");
         }
     }
     let wallet = Wallet(framed.account());
     if !rules.allowed_execution_wallets.allows(&wallet, false) {
         let allowed = rules.allowed_execution_wallets.words();
-        found.add(RuleName::AllowedExecutionWallets, allowed, wallet, "the same with a wallet of the list");
+        found.add(RuleName::AllowedExecutionWallets, allowed, wallet, "the same with an allowed wallet");
     }
     match framed.kind() {
         AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => {}
         AccountKind::Delegated if rules.safe_addresses.allows(&wallet, false) => {}
         AccountKind::Delegated => {
-            found.add(
-                RuleName::SafeAddresses,
-                rules.safe_addresses.words(),
-                wallet,
-                "the same with a wallet of the list",
-            );
+            found.add(RuleName::SafeAddresses, rules.safe_addresses.words(), wallet, "the same with an allowed wallet");
         }
     }
 }
@@ -217,7 +212,7 @@ fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
                 facts.tokens.get(&id).map(|token| format!(" (calls itself {})", token.symbol)).unwrap_or_default();
             found.tokens = true;
             let value = format!("{token}{symbol}");
-            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), value, "a token of the list");
+            found.add(RuleName::AllowedTokens, rules.allowed_tokens.words(), value, "an allowed token");
         }
     }
 }
@@ -233,8 +228,8 @@ fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
         let token = TokenRef { chain: ChainId(proposal.chain_id), token: TokenId::Erc20(address) };
         if !listed && !wraps && !allowed.allows(&token, false) {
             found.tokens = true;
-            let value = format!("{token}, on the way");
-            found.add(RuleName::AllowedTokens, allowed.words(), value, "a route through tokens that are known");
+            let value = format!("{token}, on the route");
+            found.add(RuleName::AllowedTokens, allowed.words(), value, "a route through known tokens");
         }
     }
 }
@@ -249,12 +244,12 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
     if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
         let name = protocol(contract);
         if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-            found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "a protocol of the list");
+            found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "an allowed protocol");
         }
         let settles = ContractRef { chain: ChainId(proposal.chain_id), address: at, selector: None };
         let listed = |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&settles);
         if !rules.allowed_contracts.allows_by(role(at) == Some(contract), listed) {
-            found.add(RuleName::AllowedContracts, rules.allowed_contracts.words(), settles, "a contract of the list");
+            found.add(RuleName::AllowedContracts, rules.allowed_contracts.words(), settles, "an allowed contract");
         }
     }
     for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
@@ -265,7 +260,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
                 RuleName::AllowedContracts,
                 "a known delegation contract around the call".to_owned(),
                 sent.to,
-                "a wrapping that is known",
+                "a known wrapper",
             );
         }
         let is_token = facts.tokens.get(&TokenId::Erc20(leg.to)).is_some_and(|token| {
@@ -275,7 +270,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
         if leg.purpose == Purpose::Main {
             let name = role(leg.to).map(protocol).or(is_token.then_some("erc20")).unwrap_or("unknown");
             if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
-                found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "a protocol of the list");
+                found.add(RuleName::AllowedProtocols, rules.allowed_protocols.words(), name, "an allowed protocol");
             }
         }
         if leg.data.is_empty() {
@@ -284,7 +279,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
                 let value = format!("a call without a function to {}", leg.to);
                 found.add(
                     RuleName::AllowedContracts,
-                    "a function that is known".to_owned(),
+                    "a known function".to_owned(),
                     value,
                     "a call that names its function",
                 );
@@ -304,7 +299,7 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
                 RuleName::AllowedContracts,
                 rules.allowed_contracts.words(),
                 called,
-                "a contract and function of the list",
+                "an allowed contract and function",
             );
         }
     }
@@ -319,19 +314,14 @@ fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
     recipients.dedup();
     for recipient in recipients.into_iter().map(Recipient) {
         if !rules.allowed_recipients.allows(&recipient, recipient.0 == framed.account()) {
-            found.add(
-                RuleName::AllowedRecipients,
-                rules.allowed_recipients.words(),
-                recipient,
-                "a recipient of the list",
-            );
+            found.add(RuleName::AllowedRecipients, rules.allowed_recipients.words(), recipient, "an allowed recipient");
         }
     }
     for spender in grants::spenders(framed) {
         let known = standing.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
-            found.add(RuleName::AllowedSpenders, rules.allowed_spenders.words(), spender, "a spender of the list");
+            found.add(RuleName::AllowedSpenders, rules.allowed_spenders.words(), spender, "an allowed spender");
         }
     }
 }

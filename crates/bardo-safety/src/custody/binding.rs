@@ -17,7 +17,7 @@ pub struct LedgerId(String);
 
 /// Error for a text that is not a valid ledger name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` names no ledger: a name has 1 to {LONGEST} letters, digits and `-`")]
+#[error("`{0}` is not a valid ledger name: use 1 to {LONGEST} letters, digits and `-`")]
 pub struct BadLedgerId(SafeText);
 
 impl LedgerId {

@@ -27,7 +27,7 @@ pub struct DevelopmentAccount {
 pub enum NotForDevelopment {
     /// A chain is not a devnet.
     #[error(
-        "the development key signs for chains 31337 and 31338 only, not for {name} ({chain_id}): everybody knows it"
+        "the development key signs for chains 31337 and 31338 only, not for {name} ({chain_id}): it is publicly known"
     )]
     Chain {
         /// Name of the chain.
@@ -36,13 +36,13 @@ pub enum NotForDevelopment {
         chain_id: u64,
     },
     /// A devnet is on another machine.
-    #[error("the development key is used in this process and on loopback only, and {name} answers elsewhere")]
+    #[error("the development key works only in this process and on loopback, but {name} is remote")]
     Elsewhere {
         /// Name of the chain.
         name: String,
     },
     /// No chain was given.
-    #[error("there is no chain that the development key could be used on")]
+    #[error("no chain is connected that the development key can sign for")]
     NoChain,
     /// The account index is too high.
     #[error(transparent)]
@@ -112,7 +112,8 @@ impl Account for DevelopmentAccount {
         if !is_devnet(proposal.chain_id) {
             return Err(FrameError::WrongChain {
                 chain_id: proposal.chain_id,
-                why: "the development key is everybody's; it signs for the devnet's chains 31337 and 31338 only".into(),
+                why: "the development key is publicly known; it signs for the devnet's chains 31337 and 31338 only"
+                    .into(),
             });
         }
         frame_plain(self.key.address(), AccountKind::DevelopmentKey, proposal, context)

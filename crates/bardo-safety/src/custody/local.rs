@@ -120,7 +120,7 @@ pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) ->
     if proposal.chain_id != context.chain_id {
         return Err(FrameError::WrongChain {
             chain_id: proposal.chain_id,
-            why: format!("the frame is made for chain {}", context.chain_id),
+            why: format!("the payload is for chain {}", context.chain_id),
         });
     }
     Ok(())

@@ -40,5 +40,5 @@ use bardo_base::error::{ErrorCode, ToolError};
 
 /// Returns the error of a write without an account.
 pub fn no_account() -> ToolError {
-    ToolError::new(ErrorCode::WalletNotConfigured, "there is no account here that could sign")
+    ToolError::new(ErrorCode::WalletNotConfigured, "no account is set up that can sign")
 }

@@ -39,7 +39,7 @@ const MAX_BYTES: u64 = 4_096;
 pub enum ReauthenticationError {
     /// A password is missing.
     #[error(
-        "this needs the password of the key {name}: nothing was changed. Type it at the prompt, or use --password-fd"
+        "this needs the password of the key {name}: nothing was changed. Enter it at the prompt, or use --password-fd"
     )]
     Missing {
         /// Name of the key.
@@ -54,9 +54,7 @@ pub enum ReauthenticationError {
         retry_after_seconds: u64,
     },
     /// The data folder has no key file of the account.
-    #[error(
-        "there is no key file of {account} in this data folder whose password could be checked: nothing was changed"
-    )]
+    #[error("this data folder has no key file of {account} to check the password against: nothing was changed")]
     NoKeyOf {
         /// Account without a key file.
         account: Address,
@@ -65,7 +63,7 @@ pub enum ReauthenticationError {
     #[error("nothing was changed: {0}")]
     Key(#[from] KeystoreError),
     /// The file with the count of wrong passwords cannot be used.
-    #[error("cannot use {path}: {reason}; no password is checked without that file")]
+    #[error("cannot use {path}: {reason}; passwords cannot be checked without this file")]
     Attempts {
         /// Path of the file.
         path: PathBuf,
@@ -73,7 +71,7 @@ pub enum ReauthenticationError {
         reason: std::io::Error,
     },
     /// The check was interrupted because the process is ending.
-    #[error("the password was not checked: the program is ending")]
+    #[error("the password was not checked: the process is shutting down")]
     Interrupted,
 }
 

@@ -21,22 +21,22 @@ pub struct SecretKey(Zeroizing<[u8; 32]>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The password is too short.
-    #[error("the password has {0} characters: take at least {SHORTEST_PASSWORD}")]
+    #[error("the password has {0} characters: use at least {SHORTEST_PASSWORD}")]
     ShortPassword(usize),
     /// The text is not 32 bytes in hexadecimal.
-    #[error("that is no private key: write 64 hexadecimal digits, with or without 0x")]
+    #[error("not a private key: enter 64 hexadecimal digits, with or without 0x")]
     NotHexadecimal,
     /// The number is zero or not below the group order.
-    #[error("that number is no private key of secp256k1")]
+    #[error("this number is not a valid secp256k1 private key")]
     OutOfRange,
     /// The text is not a phrase of the English word list with a valid checksum.
-    #[error("that is no mnemonic: write its 12, 15, 18, 21 or 24 English words in order, with one space between them")]
+    #[error("not a mnemonic: enter its 12, 15, 18, 21 or 24 English words in order, separated by single spaces")]
     NotAMnemonic,
     /// The account index cannot be derived.
-    #[error("account number {0} cannot be derived: take one below 2147483648")]
+    #[error("account number {0} cannot be derived: use one below 2147483648")]
     Index(u32),
     /// The system's random number generator failed.
-    #[error("the system gives no random numbers: no key was made")]
+    #[error("the system's random number generator failed: no key was created")]
     NoRandomness,
 }
 

@@ -48,21 +48,25 @@ impl Key {
     pub(super) fn sign(&self, to_sign: &ToSign) -> Result<Signed, SignError> {
         let leg = &to_sign.transaction;
         if leg.from != self.address() {
-            return Err(SignError::Refused(format!("{} is to sign, and this key is {}'s", leg.from, self.address())));
+            return Err(SignError::Refused(format!(
+                "{} must sign, but this key belongs to {}",
+                leg.from,
+                self.address()
+            )));
         }
         if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
-            return Err(SignError::Refused("the chain is not the one that was checked".into()));
+            return Err(SignError::Refused("the chain differs from the checked one".into()));
         }
         let mut data = leg.data.to_vec();
         for slot in &leg.slots {
             if slot.signer != self.address() {
-                return Err(SignError::Refused(format!("a {} is {}'s to sign", slot.message.kind(), slot.signer)));
+                return Err(SignError::Refused(format!("a {} must be signed by {}", slot.message.kind(), slot.signer)));
             }
             let place = slot
                 .offset
                 .checked_add(SIGNATURE_BYTES)
                 .and_then(|end| data.get_mut(slot.offset..end))
-                .ok_or_else(|| SignError::Refused("a signature's place lies outside the calldata".into()))?;
+                .ok_or_else(|| SignError::Refused("a signature slot lies outside the calldata".into()))?;
             place.copy_from_slice(&self.hash(slot.message.digest(to_sign.chain_id))?);
         }
         let transaction = TxEip1559 {
@@ -92,13 +96,13 @@ impl Key {
     pub(super) fn sign_order(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
         if to_sign.signer != self.address() {
             return Err(SignError::Refused(format!(
-                "{} is to sign, and this key is {}'s",
+                "{} must sign, but this key belongs to {}",
                 to_sign.signer,
                 self.address()
             )));
         }
         if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
-            return Err(SignError::Refused("the chain is not the one that was checked".into()));
+            return Err(SignError::Refused("the chain differs from the checked one".into()));
         }
         Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
     }

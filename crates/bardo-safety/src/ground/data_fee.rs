@@ -32,9 +32,8 @@ impl Ground {
             DataFees::Oracle(oracle) => oracle,
             DataFees::Unknown => return Err(self.unknown_fees()),
         };
-        let untold = |why: &dyn std::fmt::Display| {
-            Doubt::because(format_args!("what the rollup asks for its base chain cannot be told: {why}"))
-        };
+        let untold =
+            |why: &dyn std::fmt::Display| Doubt::because(format_args!("the rollup's L1 data fee is unknown: {why}"));
         let asked = unsigned(framed).into_iter().skip(from).map(|data| async move {
             let request = TransactionRequest::default()
                 .with_to(oracle)
@@ -61,16 +60,14 @@ impl Ground {
         let receipt = self.client.provider().raw_request::<_, Value>("eth_getTransactionReceipt".into(), (hash,)).await;
         let receipt = receipt.map_err(|error| Doubt::because(ProviderError::from(error)))?;
         let fee = receipt.get("l1Fee").and_then(Value::as_str).and_then(|text| text.parse().ok());
-        fee.ok_or_else(|| {
-            Doubt::because(format_args!("the receipt of {hash} does not tell its fee for the base chain"))
-        })
+        fee.ok_or_else(|| Doubt::because(format_args!("the receipt of {hash} does not contain its L1 data fee")))
     }
 
     fn unknown_fees(&self) -> Doubt {
         let network = self.network();
         Doubt::because(format_args!(
-            "nobody has said whether {network} asks a fee beside gas: set chains.{}.data_fee_oracle to \"none\", or to \
-             the contract that tells it",
+            "it is not configured whether {network} charges an L1 data fee: set chains.{}.data_fee_oracle to \"none\" \
+             or to the fee oracle contract",
             network.name
         ))
     }

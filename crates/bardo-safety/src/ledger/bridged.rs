@@ -196,7 +196,7 @@ fn read(
     Ok(Row {
         reservation,
         chain_id: time(chain_id)?,
-        account: account.parse().map_err(|_| LedgerError::Damaged("an account that is none"))?,
+        account: account.parse().map_err(|_| LedgerError::Damaged("an invalid account"))?,
         worth: Micros::from_sql(worth)?,
         whole: Micros::from_sql(whole)?,
         least: Micros::from_sql(least)?,

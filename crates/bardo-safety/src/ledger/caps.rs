@@ -206,12 +206,9 @@ impl Caps {
                 format_args!("{} were made", usage.revocations_hour),
                 match usage.revocation_frees_at {
                     Some(at) if self.revocations_per_hour > 0 => {
-                        format!(
-                            "the next one in {}, or one by the operator's own hand now",
-                            seconds_until(at, usage.now)
-                        )
+                        format!("the next one in {}, or a manual one by the operator now", seconds_until(at, usage.now))
                     }
-                    _ => "one by the operator's own hand".to_owned(),
+                    _ => "a manual one by the operator".to_owned(),
                 },
             )
             .with(
@@ -237,7 +234,7 @@ impl Caps {
                 RuleName::MaxGasUsd,
                 format_args!("{most} of gas for revocations in any 24 hours, {REVOCATIONS_A_DAY} times max_gas_usd"),
                 format_args!("{} on top of {before}", request.spend),
-                "one by the operator's own hand, or the same within a day",
+                "a manual one by the operator, or the same within a day",
             )
             .with(dollars(most, before, request.spend))
         })
@@ -369,9 +366,9 @@ impl Caps {
             ),
             Breaker::Trial => found.push(Violation::new(
                 RuleName::MaxConsecutiveFailures,
-                "one trial at a time after a cool-off",
-                "a trial is under way",
-                "the same once the trial has succeeded, or an exit now",
+                "one trial trade at a time after the cool-off",
+                "a trial trade is in progress",
+                "the same after the trial trade succeeds, or an exit now",
             )),
         }
         found

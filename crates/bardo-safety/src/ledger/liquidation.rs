@@ -65,7 +65,7 @@ pub(super) fn liquidating(
                 Ok(address) => {
                     planned.insert(TokenId::Erc20(address));
                 }
-                Err(_) => tracing::warn!("the ledger plans to sell something that is no token"),
+                Err(_) => tracing::warn!("the ledger plans to sell an invalid token"),
             },
         }
     }

@@ -124,7 +124,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     /// The request exceeds limits. Nothing was recorded.
-    #[error("{} of the policy's limits stand against it", .0.len())]
+    #[error("{} policy limits exceeded", .0.len())]
     Exceeded(Vec<Violation>),
     /// The database failed.
     #[error(transparent)]
@@ -136,7 +136,7 @@ pub enum LedgerError {
     #[error("the ledger has no reservation {0}")]
     Unknown(i64),
     /// The reservation has been settled before.
-    #[error("reservation {id} is settled already, as {state}")]
+    #[error("reservation {id} is already settled, as {state}")]
     Settled {
         /// Key of the reservation.
         id: i64,
@@ -151,13 +151,13 @@ pub enum LedgerError {
     },
     /// The machine's and the ledger's clocks are behind the chain, so that records made now would be outdated too
     /// early.
-    #[error("this machine's clock is {} s behind the chain: set it right, nothing is counted by it until then", .by / 1_000)]
+    #[error("this machine's clock is {} s behind the chain: correct it; nothing is counted until then", .by / 1_000)]
     ClockBehind {
         /// Difference in milliseconds.
         by: u64,
     },
     /// A stored value is invalid.
-    #[error("the ledger holds {0}: keep the file aside and look at it before anything is spent")]
+    #[error("the ledger contains {0}: back up the file and examine it before anything is spent")]
     Damaged(&'static str),
 }
 
@@ -392,8 +392,8 @@ pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(Cal
         .query_row([reservation.get()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let (call, golem) = found.ok_or(LedgerError::Unknown(reservation.get()))?;
-    let call = call.parse().map_err(|_| LedgerError::Damaged("a call's id that is none"))?;
-    Ok((call, GolemId::stored(&golem).map_err(|_| LedgerError::Damaged("a Golem's name that is none"))?))
+    let call = call.parse().map_err(|_| LedgerError::Damaged("an invalid call id"))?;
+    Ok((call, GolemId::stored(&golem).map_err(|_| LedgerError::Damaged("an invalid Golem name"))?))
 }
 
 /// Stores the value that a reserved action moves out of the account, by token. It counts in the volume once the action
@@ -448,7 +448,7 @@ pub fn recipients(connection: &Connection) -> Result<Vec<Address>, LedgerError> 
     for text in found {
         match text?.parse() {
             Ok(address) => recipients.push(address),
-            Err(_) => tracing::warn!("the ledger names a recipient by an address that cannot be read"),
+            Err(_) => tracing::warn!("the ledger has an unreadable recipient address"),
         }
     }
     Ok(recipients)

@@ -116,7 +116,7 @@ impl Usage {
     /// Returns the time until a window has more room, as text that follows "now".
     pub(super) fn frees(&self, span: Span) -> String {
         match self.window(span).frees_at {
-            Some(at) => format!("; the window begins to free in {} s", at.saturating_sub(self.now).div_ceil(1_000)),
+            Some(at) => format!("; the window starts to free up in {} s", at.saturating_sub(self.now).div_ceil(1_000)),
             None => String::new(),
         }
     }

@@ -40,7 +40,7 @@ impl Carried {
 pub(super) fn of(connection: &Connection, framed: &Framed, facts: &Facts) -> Vec<(ReservationId, Carried)> {
     let (chain_id, account) = (framed.proposal().chain_id, framed.account());
     let live = record::live(connection).unwrap_or_else(|error| {
-        tracing::warn!(%error, "what is on its way over bridges cannot be told");
+        tracing::warn!(%error, "the amounts in transit over bridges are unknown");
         Vec::new()
     });
     let own = live.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);

@@ -13,7 +13,7 @@ use bardo_base::units::Usd;
 
 /// Approval reason for a transfer without another reason.
 pub(crate) const GIVES_AWAY: &str =
-    "it gives something away, and the policy does not say from how many dollars on that needs you";
+    "it transfers value away, and the policy sets no dollar amount below which that needs no approval";
 
 /// Dollars that count as spent; `None` if unknown, which callers treat as above every threshold.
 fn spent(facts: &Facts) -> Option<Usd> {

@@ -65,7 +65,7 @@ impl OperatorRules {
             held = self.store.read(policy::held)?;
         }
         let Some((hash, sources)) = held else {
-            tracing::warn!("the policy that held last is gone from the ledger: the policy file waits for approval");
+            tracing::warn!("the last policy in force is missing from the ledger: the policy file waits for approval");
             return self.go_on_from(Policy::preset(Preset::ReadOnly), None, now).await;
         };
         if hash == written.hash() {
@@ -188,7 +188,7 @@ impl OperatorRules {
                 Ok(())
             });
             if let Err(error) = kept.await {
-                tracing::warn!(%error, "a tighter policy holds and is not on record");
+                tracing::warn!(%error, "a tighter policy is in force but not recorded");
             }
         });
     }
@@ -219,7 +219,7 @@ impl OperatorRules {
                 Ok(())
             });
             if let Err(error) = kept.await {
-                tracing::warn!(%error, "a policy that was put back is not kept as what holds");
+                tracing::warn!(%error, "a restored policy could not be stored as the one in force");
             }
         });
     }

@@ -76,7 +76,7 @@ impl OperatorRules {
             left.extend(planned.into_iter().map(|token| (chain_id, token)));
         }
         for holding in &left {
-            self.end_liquidation(account, *holding, "the program that sold it was ended before", now).await?;
+            self.end_liquidation(account, *holding, "the process that sold it ended before", now).await?;
         }
         Ok(left.len())
     }

@@ -89,10 +89,10 @@ async fn standing(
     order: &Order,
 ) -> Result<Standing, OrderError> {
     let info = order.info();
-    let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not tell {what}", client.network()));
+    let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not return {what}", client.network()));
     let Depth { head, deep } = Depth::of(client, *confirmations).await?;
     let multicall =
-        client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("where Multicall3 is"))?;
+        client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("the address of Multicall3"))?;
     let (word, _) = nonce_position(info.nonce);
     let mut calls = Calls::default();
     let permit2 = record.message.verifier();
@@ -102,11 +102,11 @@ async fn standing(
     let has = calls.push(token, &Erc20::balanceOfCall { owner: info.swapper });
     let lets = calls.push(token, &Erc20::allowanceCall { owner: info.swapper, spender: permit2 });
     let answers = calls.send(witness(client), multicall, BlockId::hash(deep.hash)).await?;
-    let bits = bits.take(&answers).ok_or_else(|| nonsense("which nonces of Permit2 are used"))?;
+    let bits = bits.take(&answers).ok_or_else(|| nonsense("the used Permit2 nonces"))?;
     let used = nonce_used(info.nonce, bits);
     let enough = |amount: Option<U256>| amount.is_some_and(|amount| amount >= order.most_in());
     let funded = enough(has.take(&answers)) && enough(lets.take(&answers));
-    let time = time.take(&answers).ok_or_else(|| nonsense("what time it is"))?;
+    let time = time.take(&answers).ok_or_else(|| nonsense("the time"))?;
     let (fill, void) = if used { spent(client, record, order, deep.number).await? } else { (None, None) };
     Ok(Standing {
         number: head.number,
@@ -145,8 +145,7 @@ async fn spent(
         let receipt = receipt.ok_or_else(|| OrderError::Nonsense("a fill without a receipt".to_owned()))?;
         let number = place.block.unwrap_or_default();
         let block = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
-        let header =
-            block.ok_or_else(|| OrderError::Nonsense("a fill in a block that is not there".to_owned()))?.header;
+        let header = block.ok_or_else(|| OrderError::Nonsense("a fill in a missing block".to_owned()))?.header;
         let base_fee = u128::from(header.base_fee_per_gas.unwrap_or_default());
         let logs: Vec<Log> = receipt.inner.logs().iter().map(|log| log.inner.clone()).collect();
         let fill = Fill {
@@ -258,7 +257,7 @@ fn seen(
         }
     };
     if unexplained {
-        remarks.push("its nonce is used, and no event says by what: it counts in full until one does".to_owned());
+        remarks.push("its nonce is used, but no event shows by what: it counts in full until one does".to_owned());
     }
     if let Some(claim) = contradiction(status, hearsay.as_ref()) {
         remarks.push(claim);
@@ -267,15 +266,15 @@ fn seen(
     let cosigned = hearsay.as_ref().and_then(|heard| heard.cosigned.clone());
     let cosigned = cosigned.filter(|one| one.hash() == record.hash && one.cosigner_faults(record.chain_id).is_empty());
     if hearsay.as_ref().is_some_and(|heard| heard.cosigned.is_some()) && cosigned.is_none() {
-        remarks.push("the service shows another order, or one that is badly cosigned".to_owned());
+        remarks.push("the service returned another order, or one with an invalid cosignature".to_owned());
     }
     match status {
         OrderStatus::InsufficientFunds => {
             remarks
                 .push(format!("the wallet lacks {}, or has not allowed it to Permit2", record.figures.token_in.symbol));
         }
-        OrderStatus::Expired => remarks.push("its time passed without a fill".to_owned()),
-        OrderStatus::Cancelled => remarks.push("its nonce was used up on chain".to_owned()),
+        OrderStatus::Expired => remarks.push("it expired without a fill".to_owned()),
+        OrderStatus::Cancelled => remarks.push("its nonce was invalidated on chain".to_owned()),
         OrderStatus::Pending | OrderStatus::Open | OrderStatus::Filled | OrderStatus::Error => {}
     }
     let update = card(record, order, cosigned.as_ref(), standing, status, hearsay.as_ref(), remarks.join("; "));
@@ -287,7 +286,7 @@ fn contradiction(status: OrderStatus, heard: Option<&Hearsay>) -> Option<String>
     let heard = heard?.status;
     let ended = matches!(heard, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
     (ended && !status.is_final())
-        .then(|| format!("the service says it is {}, and the chain does not: the chain counts", heard.word()))
+        .then(|| format!("the service reports it as {}, but the chain does not: the chain counts", heard.word()))
 }
 
 fn card(
@@ -390,14 +389,14 @@ fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadlin
     let (given, wanted) = (&record.figures.token_in.symbol, &record.figures.token_out.symbol);
     match (status, fill) {
         (OrderStatus::Filled, Some(fill)) => line(format_args!(
-            "{} {given} left the wallet and {} {wanted} came in, in one transaction of the filler's",
+            "{} {given} left the wallet and {} {wanted} came in, in one transaction of the filler",
             fill.amount_in, fill.amount_out
         )),
         (OrderStatus::Expired | OrderStatus::Cancelled, _) => {
-            line(format_args!("no {given} left the wallet; the signature is worth nothing any more"))
+            line(format_args!("no {given} left the wallet; the signature is no longer valid"))
         }
         _ => line(format_args!(
-            "the {given} stays in the wallet until somebody fills; the signature can take it once, until {}",
+            "the {given} stays in the wallet until a filler fills it; the signature can be used once, until {}",
             time_of_day(deadline)
         )),
     }

@@ -82,7 +82,7 @@ impl Orders {
         let name = |id: u64| self.network(id).map_or_else(|| id.to_string(), |network| network.name.clone());
         let settler = destination.client.network().book.contract(Contract::DestinationSettler).is_some();
         if !settler {
-            remarks.push("the destination's address book names no settler: delivery cannot be seen".to_owned());
+            remarks.push("the destination's address book has no settler: delivery cannot be checked".to_owned());
         }
         Ok(seen(record, intent, &standing, &bids, remarks, (name(record.chain_id), name(there))))
     }
@@ -194,8 +194,9 @@ async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C, block: Bloc
         ..Default::default()
     };
     let answer = witness(client).call(request).block(block).await.map_err(ProviderError::from)?;
-    C::abi_decode_returns(&answer)
-        .map_err(|_| OrderError::Nonsense(format!("the contract at {to} on {} answers otherwise", client.network())))
+    C::abi_decode_returns(&answer).map_err(|_| {
+        OrderError::Nonsense(format!("the contract at {to} on {} returns an unexpected result", client.network()))
+    })
 }
 
 fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
@@ -231,8 +232,8 @@ fn seen(
         && confirmed.is_none()
     {
         remarks.push(match delivery.came {
-            Some(came) => format!("the balance over there rose by {} only in that block", text(came, wanted)),
-            None => "the balance over there could not be compared".to_owned(),
+            Some(came) => format!("the destination balance rose by only {} in that block", text(came, wanted)),
+            None => "the destination balance could not be compared".to_owned(),
         });
     }
     if standing.untold {
@@ -247,13 +248,13 @@ fn seen(
         (IntentStatus::Filling, _) => held,
         (IntentStatus::Filled, _) => match confirmed {
             Some(came) => format!("{} {} arrived on {destination}", text(came, wanted), wanted.symbol),
-            None if delivery.is_some() => format!("delivered on {destination}, as its settler says"),
+            None if delivery.is_some() => format!("delivered on {destination}, according to its settler"),
             None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
         },
         (IntentStatus::Expired, 0) => format!("no {0} left the wallet; nobody locked it", given.symbol),
         (IntentStatus::Expired, _) => match standing.refund_from {
-            Some(from) => format!("{held}; intent_refund brings it back from {} on", time_of_day(from)),
-            None => format!("{held}; intent_refund brings it back"),
+            Some(from) => format!("{held}; intent_refund returns it from {} on", time_of_day(from)),
+            None => format!("{held}; intent_refund returns it"),
         },
         (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
     };

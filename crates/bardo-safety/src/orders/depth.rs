@@ -37,7 +37,7 @@ async fn block(client: &ChainClient, number: BlockNumberOrTag) -> Result<Header,
     let block = client.agreed().get_block_by_number(number).await.map_err(ProviderError::from)?;
     block
         .map(|block| block.header)
-        .ok_or_else(|| OrderError::Nonsense(format!("{} does not tell its block {number}", client.network())))
+        .ok_or_else(|| OrderError::Nonsense(format!("{} does not return its block {number}", client.network())))
 }
 
 /// Returns the provider for reads that decide an end: several endpoints, if there are several.

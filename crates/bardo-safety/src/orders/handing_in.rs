@@ -23,7 +23,7 @@ const FRESH: u64 = 60_000;
 const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Remark on an order that was not submitted in time.
-const OLD: &str = "it was not handed in within a minute of its signature, and is not any more";
+const OLD: &str = "it was not submitted within a minute of its signature and will not be submitted";
 
 /// Whether its signature is so old that nobody is to see it any more. A clock that was set back since does not tell how old
 /// it is, and makes nothing new.
@@ -40,7 +40,7 @@ impl Orders {
     /// [`OrderError`] if the order cannot be read or the result cannot be stored.
     pub async fn submit(&self, hash: B256) -> Result<Record, OrderError> {
         if self.inner.rules.stop().is_some() {
-            return self.look_with(hash, "a stop is in force: it is not handed in").await;
+            return self.look_with(hash, "a stop is in force: it is not submitted").await;
         }
         let now = self.inner.clock.now_millis();
         let waits = self.record(hash)?;
@@ -59,13 +59,13 @@ impl Orders {
         let (true, Some(signature)) = (ours, record.signature.clone()) else { return Ok(record) };
         failpoint::reach(Failpoint::OrderSubmitting);
         let answer = tokio::time::timeout(SERVICE_PATIENCE, self.hand_in(&record, &signature)).await;
-        let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not answer in time"))));
+        let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not respond in time"))));
         failpoint::reach(Failpoint::OrderAnswered);
         // A busy service has not accepted the order, but has seen it.
         let shown = matches!(answer, Err(ServiceError::Busy { .. }));
         let (stage, remark) = match answer {
             Ok(found) if found == hash => (Stage::Submitted, String::new()),
-            Ok(found) => (Stage::Submitting, format!("the service keeps it as {found}, which is another order")),
+            Ok(found) => (Stage::Submitting, format!("the service stored it as {found}, which is another order")),
             Err(error @ ServiceError::Refused(_)) => (Stage::Refused, error.to_string()),
             // The service certainly did not accept the order: the same bytes may be submitted again.
             Err(error @ (ServiceError::Unreachable(_) | ServiceError::Busy { .. })) => {
@@ -138,7 +138,7 @@ impl Orders {
             let hash = record.hash;
             let old = is_old(&record, now);
             let done = if !record.shown && (old || stop >= Some(StopLevel::Halt)) {
-                let why = if old { OLD } else { "a stop came before anybody had seen it: it is withdrawn" };
+                let why = if old { OLD } else { "a stop was set before it was submitted: it is withdrawn" };
                 self.withdraw(&record, why).await
             } else if stop.is_none() && !old && record.usable_until() > now / 1_000 {
                 handed += 1;
@@ -147,7 +147,7 @@ impl Orders {
                 Ok(())
             };
             if let Err(error) = done {
-                tracing::warn!(order = %hash, %error, "an order could not be handed in, or withdrawn");
+                tracing::warn!(order = %hash, %error, "an order could not be submitted or withdrawn");
             }
         }
         Ok(handed)

@@ -131,7 +131,7 @@ pub enum OrderError {
     #[error(transparent)]
     Ledger(#[from] ReserveError),
     /// A chain did not answer.
-    #[error("the chain did not answer: {0}")]
+    #[error("the chain did not respond: {0}")]
     Chain(#[from] ProviderError),
     /// An answer of a chain or contract is invalid.
     #[error("{0}")]
@@ -336,7 +336,7 @@ impl Orders {
             TypedMessage::UniswapxOrder { order, .. } => self.auction(record, order, remark).await,
             TypedMessage::CrossChainOrder { intent, .. } => self.bridge(record, intent, remark).await,
             TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
-                Err(OrderError::Nonsense("what is kept as an order is none".to_owned()))
+                Err(OrderError::Nonsense("a stored order is invalid".to_owned()))
             }
         }
     }
@@ -443,8 +443,8 @@ impl Orders {
         });
         match tokio::time::timeout(SETTLES, settling).await {
             Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => tracing::warn!(%error, "an order whose time is over could not be read"),
-            Ok(Err(_)) | Err(_) => tracing::warn!("an order whose time is over could not be read in time"),
+            Ok(Ok(Err(error))) => tracing::warn!(%error, "an expired order could not be read"),
+            Ok(Err(_)) | Err(_) => tracing::warn!("an expired order could not be read in time"),
         }
     }
 
@@ -460,7 +460,7 @@ impl Orders {
         let live: Vec<_> = self.live()?.into_iter().filter(|record| wanted(record)).collect();
         for record in &live {
             if let Err(error) = self.look(record.hash).await {
-                tracing::warn!(order = %record.hash, %error, "an order could not be looked at");
+                tracing::warn!(order = %record.hash, %error, "an order could not be read");
             }
         }
         Ok(live.len())
@@ -480,7 +480,7 @@ impl Orders {
                 let orders = Self { inner };
                 let round = if hands_in() { orders.round().await } else { orders.look_at_all().await };
                 if let Err(error) = round {
-                    tracing::warn!(%error, "orders cannot be followed");
+                    tracing::warn!(%error, "orders cannot be tracked");
                 }
             }
         });

@@ -187,7 +187,7 @@ fn pair(message: &TypedMessage) -> (Address, Address, Option<u64>) {
 pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {
     let (hash, encoded) = identity(&record.message)
         .filter(|(hash, _)| *hash == record.hash)
-        .ok_or_else(|| StoreError::Query("what is to be signed is no order".to_owned()))?;
+        .ok_or_else(|| StoreError::Query("the message to sign is not an order".to_owned()))?;
     let (token_in, token_out, destination) = pair(&record.message);
     let facts = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
     transaction
@@ -473,7 +473,7 @@ fn all(connection: &Connection, which: &str) -> Result<Vec<Record>, StoreError> 
     for row in statement.query_map([], |row| Ok(raw(row)))? {
         match row?.map_err(StoreError::from).and_then(Raw::read) {
             Ok(record) => records.push(record),
-            Err(error) => tracing::warn!(%error, "a signed order in the ledger cannot be read and is left out"),
+            Err(error) => tracing::warn!(%error, "a signed order in the ledger cannot be read and is skipped"),
         }
     }
     Ok(records)
@@ -534,7 +534,7 @@ impl Raw {
         let status = OrderState::of_word(&message, &status).ok_or_else(|| garbled("status"))?;
         let hash = B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?;
         if identity(&message).is_none_or(|(identity, _)| identity != hash) {
-            return Err(garbled("hash: the order under it is another one"));
+            return Err(garbled("hash: it belongs to another order"));
         }
         let unsigned = |number: i64| u64::try_from(number).map_err(|_| garbled("number"));
         Ok(Record {

@@ -195,7 +195,7 @@ fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unprice
         (Some(fee), _) => fee,
         (None, Unpriced::Nothing) => Usd::ZERO,
         (None, Unpriced::Doubt) => {
-            return Err(Doubt::because("the value of what the rollup asks for its base chain cannot be told"));
+            return Err(Doubt::because("the value of the rollup's L1 data fee is unknown"));
         }
     };
     let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
@@ -227,7 +227,7 @@ fn simulation_verdict(
 ) -> Verdict {
     let check = Check::Simulation;
     if let Some(error) = failed {
-        let violation = unsimulated(error, "the same once the chain's state can be read and run");
+        let violation = unsimulated(error, "the same when the chain's state can be read and simulated");
         let fault = format!("it could not be simulated: {error}");
         return Verdict::because(check, ErrorCode::SafetySimulationFailed, fault, vec![violation]);
     }
@@ -246,7 +246,7 @@ fn simulation_verdict(
         }
         None => {
             let none = "there is no simulation";
-            let violation = unsimulated(&none, "the same once it has been simulated");
+            let violation = unsimulated(&none, "the same after a simulation");
             Verdict::because(check, ErrorCode::SafetySimulationFailed, none, vec![violation])
         }
     }
@@ -256,7 +256,7 @@ fn simulation_verdict(
 fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
     Violation::new(
         RuleName::RequireSimulation,
-        "simulated on the latest block before it is signed",
+        "simulated on the latest block before signing",
         found.to_string(),
         would_pass.to_owned(),
     )
@@ -277,13 +277,13 @@ mod tests {
     fn what_could_not_be_simulated_is_refused_by_a_rule_with_its_figures() {
         let failed = ForkError::Malformed { what: "a block without a number".to_owned() };
         for (verdict, value, would_pass) in [
-            (simulation_verdict(None, &[], Some(&failed)), failed.to_string(), "can be read and run"),
-            (simulation_verdict(None, &[], None), "there is no simulation".to_owned(), "has been simulated"),
+            (simulation_verdict(None, &[], Some(&failed)), failed.to_string(), "can be read and simulated"),
+            (simulation_verdict(None, &[], None), "there is no simulation".to_owned(), "after a simulation"),
         ] {
             assert_eq!((verdict.blocks(), verdict.code), (true, Some(ErrorCode::SafetySimulationFailed)));
             let [one] = verdict.violations() else { panic!("{verdict:?}") };
             assert_eq!(one.rule, "require_simulation_before_execution");
-            assert_eq!(one.limit, "simulated on the latest block before it is signed");
+            assert_eq!(one.limit, "simulated on the latest block before signing");
             assert_eq!(one.value, value);
             assert!(one.would_pass.as_str().contains(would_pass), "{one:?}");
         }

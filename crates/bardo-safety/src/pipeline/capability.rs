@@ -38,7 +38,7 @@ impl Action for Order {
 }
 
 /// Permission to sign one `A`, exactly as it was checked.
-#[must_use = "a capability that is dropped has to be given back: its nonce is taken"]
+#[must_use = "an unused capability must be released: its nonce is reserved"]
 pub struct Capability<A: Action = Transaction> {
     to_sign: A::ToSign,
     action: PhantomData<A>,

@@ -144,16 +144,16 @@ pub(super) enum GateError {
     Permit(#[from] PermitFault),
     #[error(transparent)]
     Audit(#[from] AuditError),
-    #[error("a stop was set or changed meanwhile")]
+    #[error("a stop was set or changed before signing")]
     Stopped,
-    #[error("the phase has become worse meanwhile")]
+    #[error("the phase got worse before signing")]
     Worsened,
-    #[error("the yes that it rests on was taken back, or has ended, meanwhile")]
+    #[error("the approval was revoked or expired before signing")]
     TakenBack,
-    #[error("it was refused in another program meanwhile: {0}")]
+    #[error("it was rejected in another process: {0}")]
     RefusedElsewhere(SafeText),
     #[error(
-        "order {order} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it \
+        "order {order} for the same pair can still be filled, and both would settle: wait until it ends, or cancel it \
          first"
     )]
     Replaces { order: B256, lasts_seconds: u64 },
@@ -234,7 +234,7 @@ impl Pipeline {
             Ok(result) => result,
             Err(_) => Err(Refusal::new(
                 ErrorCode::ToolPanicked,
-                "the commit broke: look at the account's open transactions before anything else",
+                "the commit failed: check the account's open transactions before any other action",
             )),
         }
     }
@@ -256,7 +256,7 @@ impl Pipeline {
             "expected_outcome": framed.proposal().expected_outcome,
         });
         if let Err(error) = self.inner.trail.record(self.note(framed, Kind::PermitRehearsed, body)).await {
-            tracing::warn!(%error, "a rehearsal is not on the audit trail");
+            tracing::warn!(%error, "a dry run is not in the audit log");
         }
         committed(&prepared.preview, assessment, State::Simulated)
     }
@@ -383,11 +383,11 @@ impl Pipeline {
         let facts = &assessment.facts;
         let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
         if above && preview.opinion.is_none() {
-            let why = "it is above the hot lane now, and the safety-guardian has not been asked";
+            let why = "it is now above the hot lane, and the safety-guardian has not been asked";
             return Err(Refusal::new(ErrorCode::PermitMismatch, why));
         }
         if above && !facts.reduce_only() && preview.opinion.as_ref().is_some_and(|opinion| !opinion.agrees) {
-            let why = "it is no fair exit any more, and the safety-guardian does not agree to it";
+            let why = "it is no longer a fair exit, and the safety-guardian does not agree to it";
             return Err(Refusal::new(ErrorCode::PermitMismatch, why));
         }
         let by_rules = self.inner.rules.consent(&preview.framed, facts);
@@ -411,7 +411,7 @@ impl Pipeline {
         let proposal = framed.proposal();
         let facts = Arc::new(assessment.facts.clone());
         let Ok(values) = facts.values.as_ref() else {
-            return Err(Refusal::new(ErrorCode::SafetyPriceUnknown, "its value cannot be told"));
+            return Err(Refusal::new(ErrorCode::SafetyPriceUnknown, "its value is unknown"));
         };
         let counted = facts.counted();
         let counted = counted.map_err(|doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt))?;

@@ -68,19 +68,19 @@ pub(crate) fn enough(
     }
     match given {
         Consent::Yes(yes) if yes.permit_id() != preview.permit.permit_id => {
-            Err(missing("the yes is for another permit"))
+            Err(missing("the approval is for another permit"))
         }
         Consent::Yes(yes) if yes.said() == Said::Waited && matches!(needs, ApprovalNeed::Approval { .. }) => {
-            Err(missing("it needs a yes; waiting is not enough"))
+            Err(missing("it needs an approval; a delay is not enough"))
         }
         // The reasons shown to the operator must cover everything that is needed now.
         Consent::Yes(_) if !preview.needs.covers(needs) => {
-            Err(Refusal::new(ErrorCode::PermitMismatch, "it takes more consent now than when it was asked about"))
+            Err(Refusal::new(ErrorCode::PermitMismatch, "it needs more consent now than when it was requested"))
         }
         Consent::Yes(_) => Ok(()),
         Consent::Always if always_reaches(preview, needs, word_covers) => Ok(()),
-        Consent::Always => Err(missing("the standing word does not cover this")),
-        Consent::None => Err(missing("it needs the operator's yes")),
+        Consent::Always => Err(missing("the standing approval does not cover this")),
+        Consent::None => Err(missing("it needs the operator's approval")),
     }
 }
 

@@ -308,7 +308,7 @@ impl Pipeline {
     /// Returns the fee bound for a new signing payload, in wei per gas unit. It leaves room for one replacement with
     /// higher fees.
     async fn fee_bound(&self, chain_id: u64) -> Result<FeeBound, Refusal> {
-        let impossible = || Refusal::new(ErrorCode::ChainInconsistent, "the chain asks impossible fees");
+        let impossible = || Refusal::new(ErrorCode::ChainInconsistent, "the chain reports impossible fees");
         let quote = self.fee_quote(chain_id).await?;
         let tip = quote.tip.checked_mul(TIP_HEADROOM).ok_or_else(impossible)?;
         let cap = quote.base_fee.checked_mul(FEE_HEADROOM).and_then(|base| base.checked_add(tip));
@@ -367,7 +367,7 @@ impl Pipeline {
             "violations": refusal.violations, "wanted": proposal.expected_outcome,
         });
         if let Err(error) = self.inner.trail.record(self.note(framed, kind, body)).await {
-            tracing::warn!(%error, "a refusal is not on the audit trail");
+            tracing::warn!(%error, "a refusal is not in the audit log");
         }
     }
 
@@ -377,7 +377,7 @@ impl Pipeline {
         let (kind, golem_id) = (Kind::ActionOvertaken, golem_id.clone());
         let note = Note { kind, call_id: Some(call_id), golem_id, body: json!({}) };
         if let Err(error) = self.inner.trail.record(note).await {
-            tracing::warn!(%error, "that a preview is made anew is not on the audit trail");
+            tracing::warn!(%error, "a new preview is not in the audit log");
         }
     }
 

@@ -99,10 +99,10 @@ impl Pipeline {
         let proposal = framed.proposal();
         let Some(order) = &proposal.order else { return Ok(None) };
         if self.orders().is_none_or(|orders| !orders.takes(proposal.chain_id, &order.message)) {
-            let why = "no service is connected that would take this order";
+            let why = "no service is connected that accepts this order";
             return Err(Refusal::new(ErrorCode::ChainUnsupported, why));
         }
-        let nothing = || Refusal::new(ErrorCode::ValidationFailed, "the order does not say what it is for");
+        let nothing = || Refusal::new(ErrorCode::ValidationFailed, "the order does not name its trade");
         let from_block = assessment.facts.simulation.as_ref().map(|simulated| simulated.pinned.number);
         let from_block = from_block.ok_or_else(nothing)?;
         let given = &proposal.outflows.first().ok_or_else(nothing)?.token;
@@ -158,7 +158,7 @@ impl Pipeline {
             return Err(NotPlaced::before(ErrorCode::ValidationFailed, "there is no order to sign"));
         };
         let Some((hash, _)) = record::identity(&order.message) else {
-            return Err(NotPlaced::before(ErrorCode::ValidationFailed, "what is to be signed is no order"));
+            return Err(NotPlaced::before(ErrorCode::ValidationFailed, "the message to sign is not an order"));
         };
         if self.inner.paper.is_some() {
             return Err(NotPlaced::before(ErrorCode::WalletNotConfigured, ON_PAPER));
@@ -187,7 +187,7 @@ impl Pipeline {
         };
         failpoint::reach(Failpoint::OrderSigned);
         if stopped() {
-            return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was handed on"));
+            return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was submitted"));
         }
         let clock = self.inner.clock.clone();
         let (call_id, golem_id) = (framed.proposal().call_id, framed.proposal().golem_id.clone());
@@ -207,7 +207,7 @@ impl Pipeline {
         });
         match stored.await {
             Ok(true) => failpoint::reach(Failpoint::OrderStored),
-            Ok(false) => return Err(NotPlaced::before(ErrorCode::StoreUnavailable, "the order was not written down")),
+            Ok(false) => return Err(NotPlaced::before(ErrorCode::StoreUnavailable, "the order was not stored")),
             Err(error) => {
                 // The row may or may not be on disk, but the order was not submitted.
                 return Err(NotPlaced {
@@ -284,19 +284,19 @@ fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> R
     if found == Some(signer) {
         return Ok(signature);
     }
-    let why = "the account signed something else than it was given";
+    let why = "the account signed a different message";
     Err(NotPlaced { failed: true, ..NotPlaced::before(ErrorCode::PermitMismatch, why) })
 }
 
 async fn described(ground: &Ground, claimed: &Token) -> Result<Token, Doubt> {
     let TokenId::Erc20(address) = claimed.id else {
-        return Err(Doubt::because("the coin of another chain does not arrive by an order"));
+        return Err(Doubt::because("an order cannot deliver the native token of another chain"));
     };
     let read = token::read(&[address], ground.network(), ground.client.agreed()).await.map_err(Doubt::because)?;
     match read.into_iter().next() {
         Some(Ok(real)) if real == *claimed => Ok(real),
         Some(Ok(_)) => {
-            Err(Doubt::because(format_args!("the proposal describes {address} otherwise than its chain does")))
+            Err(Doubt::because(format_args!("the proposal's description of {address} differs from its chain's")))
         }
         Some(Err(error)) => Err(Doubt::because(error)),
         None => Err(Doubt::because(format_args!("{address} could not be read"))),

@@ -111,7 +111,7 @@ impl Pipeline {
         self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
         Ok((
             hash,
-            format!("no block took {old}: {hash} outbids it, at {max_fee_per_gas} wei for a unit of gas at most"),
+            format!("{old} was not included: {hash} replaces it, at up to {max_fee_per_gas} wei per unit of gas"),
         ))
     }
 }

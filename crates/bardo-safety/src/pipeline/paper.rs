@@ -164,7 +164,7 @@ fn moves(framed: &Framed, assessment: &Assessment) -> Result<Vec<PaperMove>, Ref
     let mut moved = Vec::new();
     for one in &simulated.moves {
         let undescribed =
-            || Refusal::new(ErrorCode::SafetySimulationFailed, "a balance moves whose token is not described");
+            || Refusal::new(ErrorCode::SafetySimulationFailed, "a balance changes for an undescribed token");
         let token = facts.tokens.get(&one.token).cloned().ok_or_else(undescribed)?;
         let (came, went) = (one.after.saturating_sub(one.before), one.before.saturating_sub(one.after));
         moved.push(PaperMove { chain_id: proposal.chain_id, token, came, went });

@@ -49,8 +49,8 @@ fn affordable(reserved: &Result<U256, Doubt>, rest: &Result<U256, Doubt>) -> Res
     let (reserved, rest) = (reserved.as_ref().map_err(unknown)?, rest.as_ref().map_err(unknown)?);
     if rest.saturating_sub(*reserved) > *reserved {
         let why = format!(
-            "the rollup now asks more for its base chain than was reserved: {} wei for the rest of the plan, of {reserved} \
-             wei for all of it",
+            "the rollup's L1 data fee now exceeds the reservation: {} wei for the rest of the plan, of {reserved} wei \
+             for all of it",
             rest.wrapping_shr(1)
         );
         return Err(Refusal::new(ErrorCode::SafetySpendingLimitExceeded, why));
@@ -132,7 +132,8 @@ impl Pipeline {
             match state {
                 TxState::Confirmed => {}
                 TxState::Reverted if main_is_done(&legs) => {
-                    let why = "what it is for is done, and the transaction that takes back what is left over reverted";
+                    let why =
+                        "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
                     ended = Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true };
                     break;
                 }
@@ -206,7 +207,7 @@ impl Pipeline {
         if !matches!(ended, Ended::Placed)
             && let Err(error) = self.settle_as(permit_id, held, end).await
         {
-            remarks.push(format!("the ledger still holds the spending: {error}"));
+            remarks.push(format!("the ledger still counts the spending: {error}"));
         }
         if let Some(truth) = &truth
             && anything_happened
@@ -313,7 +314,7 @@ impl Pipeline {
             match opposite(leg, stays) {
                 Some(leg) => back.push(leg),
                 None => {
-                    remarks.push(format!("an allowance given by a call of {} is not known how to take back", leg.to))
+                    remarks.push(format!("an allowance given by a call of {} cannot be revoked automatically", leg.to))
                 }
             }
         }
@@ -336,11 +337,11 @@ impl Pipeline {
             trade: None,
             recipients: Vec::new(),
             order: None,
-            expected_outcome: SafeText::clean("the allowances that were given for it are taken back", 200),
+            expected_outcome: SafeText::clean("the allowances given for it are revoked", 200),
             ..framed.proposal().clone()
         };
         if let Err(refusal) = self.do_at_once(proposal, prepared).await {
-            remarks.push(format!("the allowances given for it could not be taken back: {}", refusal.message));
+            remarks.push(format!("the allowances given for it could not be revoked: {}", refusal.message));
         }
         remarks
     }
@@ -359,7 +360,7 @@ impl Pipeline {
 fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
     let record = legs.last().and_then(|last| sender.record(last.hash).ok());
     let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
-    format!("the transaction can never be in a block{note}")
+    format!("the transaction can never be included{note}")
 }
 
 /// Returns the call that revokes the allowance set by `leg`; `None` if `leg` sets none. `stays` gives the amount of a

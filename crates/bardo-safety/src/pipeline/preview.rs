@@ -210,10 +210,10 @@ impl Pipeline {
         let framed = account.frame(proposal.clone(), &context).map_err(|error| refuse(&error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
         if framed.proposal() != proposal || framed.account() != account.address() || framed.kind() != account.kind() {
-            return Err(refuse(&"the account framed something else than what was proposed"));
+            return Err(refuse(&"the account prepared something other than the proposal"));
         }
         if framed.fees() != fees {
-            return Err(refuse(&"the account framed other fees than it was given"));
+            return Err(refuse(&"the account prepared other fees than it was given"));
         }
         Ok(framed)
     }
@@ -225,12 +225,12 @@ impl Pipeline {
         if !self.inner.rules.goes_private(framed, facts) || self.sender(chain_id)?.has_relay() {
             return Ok(None);
         }
-        let why = "it is to go through a private relay, and none is configured for this chain";
+        let why = "it must go through a private relay, but none is configured for this chain";
         let violation = Violation::new(
             RuleName::PrivateRpcAboveUsd,
-            "above it a transaction is shown to a private relay alone",
+            "above it, a transaction is sent to a private relay only",
             "no relay",
-            "a smaller amount, or the same once `relay` is set for this chain in the configuration",
+            "a smaller amount, or the same after setting `relay` for this chain in the configuration",
         );
         Ok(Some(Verdict::because(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
     }
@@ -250,13 +250,13 @@ impl Pipeline {
         };
         let Some(guardian) = &self.inner.guardian else {
             if facts.reduce_only() {
-                let why = SafeText::clean("no safety-guardian runs", 40);
+                let why = SafeText::clean("no safety-guardian is running", 40);
                 return Ok(Opinion { agrees: false, why, left_to_operator: true });
             }
-            return Err(blocked("above the hot lane, and no safety-guardian runs".to_owned()));
+            return Err(blocked("above the hot lane, and no safety-guardian is running".to_owned()));
         };
         let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
-            return Err(blocked("above the hot lane, and its value cannot be told".to_owned()));
+            return Err(blocked("above the hot lane, and its value is unknown".to_owned()));
         };
         let shifts = self.shifts(framed).map_err(|refusal| blocked(refusal.message))?;
         match guardian.review(Case { framed, simulated, values, shifts: &shifts }).await {

@@ -195,7 +195,7 @@ impl Pipeline {
                     continue;
                 }
                 if let Err(refusal) = (Self { inner }).recover().await {
-                    tracing::warn!("what is left open on the ledger cannot be looked at: {}", refusal.message);
+                    tracing::warn!("the open entries of the ledger cannot be checked: {}", refusal.message);
                 }
             }
         });
@@ -462,7 +462,7 @@ fn untold(error: sender::SenderError) -> Result<Found, ReserveError> {
         sender::SenderError::Record(sender::RecordError::Store(error))
         | sender::SenderError::Lane(sender::LaneError::Store(error)) => Err(error.into()),
         other => {
-            tracing::warn!("what became of a transaction is not told: {other}");
+            tracing::warn!("the outcome of a transaction is unknown: {other}");
             Ok(Found::Untold)
         }
     }

@@ -56,7 +56,7 @@ impl Refusal {
         Self {
             violations: faults.iter().map(Fault::violation).collect(),
             simulated: simulated.map(Box::new),
-            ..Self::new(ErrorCode::PermitMismatch, format_args!("it would no longer do what was permitted: {what}"))
+            ..Self::new(ErrorCode::PermitMismatch, format_args!("it no longer matches its permit: {what}"))
         }
     }
 

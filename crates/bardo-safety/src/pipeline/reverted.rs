@@ -33,7 +33,7 @@ impl Pipeline {
         let Ok(record) = sender.record(leg.hash) else { return told };
         match tokio::time::timeout(PATIENCE, reason(&ground, &record.signed, block)).await {
             Ok(Some(why)) => format!("{told}: {why}"),
-            Ok(None) | Err(_) => format!("{told}; run again it does not tell why"),
+            Ok(None) | Err(_) => format!("{told}; a replay shows no reason"),
         }
     }
 }
@@ -59,7 +59,7 @@ async fn reason(ground: &Ground, signed: &Signed, block: u64) -> Option<String> 
         let Ok(simulation) = fork.simulate(std::slice::from_ref(&call)).await else { continue };
         match simulation.outcomes.first().map(|outcome| &outcome.status) {
             Some(Status::Reverted(reason)) => return Some(reason.to_string()),
-            Some(Status::Halted(why)) => return Some(format!("it breaks within its {} gas: {why}", sent.gas_limit())),
+            Some(Status::Halted(why)) => return Some(format!("it halts within its {} gas: {why}", sent.gas_limit())),
             Some(Status::Success) | None => {}
         }
     }

@@ -179,7 +179,7 @@ impl Pipeline {
                     },
                     Ok(_) => {}
                     Err(why) if over => {
-                        remarks.push(format!("What became of transaction {hash} is not known: {why}."));
+                        remarks.push(format!("The outcome of transaction {hash} is unknown: {why}."));
                         break report;
                     }
                     // The chain does not answer; poll until the deadline.
@@ -251,7 +251,7 @@ impl Pipeline {
             "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
         if let Err(error) = self.inner.trail.record(self.note(framed, Kind::ActionVerified, body)).await {
-            tracing::warn!(%error, "what the chain says is not on the audit trail");
+            tracing::warn!(%error, "the on-chain outcome is not in the audit log");
         }
         self.say(framed, EventKind::ToolVerified(verified));
     }
@@ -415,7 +415,7 @@ fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> 
     for moved in moves.iter().filter(|moved| moved.after < moved.before) {
         let (lost, most) = (moved.before.saturating_sub(moved.after), out_of(moved.token));
         if lost > most {
-            note(format!("{} went out, at most {most} was declared ({})", lost, describe(moved)));
+            note(format!("{} left, at most {most} was declared ({})", lost, describe(moved)));
         }
     }
     for inflow in proposal.inflows.iter().filter(|inflow| all_done && inflow.recipient == proposal.account) {

@@ -117,7 +117,7 @@ impl Pipeline {
         failpoint::reach(Failpoint::Signed);
         if let Err(why) = as_framed(framed, leg, ticket.nonce, fees, &signed) {
             // The signature covers something else: the transaction is dropped, never stored or sent.
-            let why = format!("the account signed something else than it was given: {why}");
+            let why = format!("the account signed a different transaction: {why}");
             return Err(NotStored { failed: true, ..NotStored::before(ticket, ErrorCode::PermitMismatch, &why) });
         }
         if stopped() {
@@ -173,7 +173,7 @@ impl Pipeline {
     /// Releases the nonce of a transaction that was not stored. Returns a remark if that fails.
     pub(super) async fn undo(&self, sender: &Sender, not_stored: &NotStored) -> Option<String> {
         let ticket = not_stored.ticket.clone()?;
-        sender.give_back(ticket).await.err().map(|error| format!("the nonce could not be given back: {error}"))
+        sender.give_back(ticket).await.err().map(|error| format!("the nonce could not be released: {error}"))
     }
 }
 
@@ -215,7 +215,7 @@ fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static st
         let given = data.get(range.clone()).ok_or("a signature outside the calldata")?;
         let signer = recovered(given, slot.message.digest(chain_id)).ok_or("a broken signature in the calldata")?;
         if signer != slot.signer {
-            return Err("a signature of somebody else in the calldata");
+            return Err("a signature of another account in the calldata");
         }
         expected.get_mut(range).ok_or("a signature outside the calldata")?.copy_from_slice(given);
     }

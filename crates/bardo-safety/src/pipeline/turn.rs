@@ -64,8 +64,7 @@ impl Pipeline {
         match self.inner.store.hold(&name(chain_id, account), patience).await {
             Ok(hold) => Ok(Turn { chain_id, account, hold: Arc::new(hold) }),
             Err(HoldError::Busy(_)) => {
-                let why =
-                    "another action of this account was on its way for as long as this could wait; nothing was signed";
+                let why = "timed out waiting for another action of this account; nothing was signed";
                 Err(Refusal::new(ErrorCode::PermitExpired, why))
             }
             Err(HoldError::Store(error)) => Err(Refusal::new(ErrorCode::StoreUnavailable, error)),

@@ -47,7 +47,7 @@ impl Pipeline {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let looking = tokio::spawn(async move { orders.look_at_those_of(chain_id, account).await });
         if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
-            tracing::debug!(%error, "the orders were not looked at after one was made void");
+            tracing::debug!(%error, "the orders were not read after one was cancelled");
         }
     }
 
@@ -94,7 +94,7 @@ impl Pipeline {
             trade: None,
             recipients: vec![owner],
             order: None,
-            expected_outcome: SafeText::clean("an agent's order that holds up this exit is cancelled", 200),
+            expected_outcome: SafeText::clean("an agent's order that delays this exit is cancelled", 200),
             ..framed.proposal().clone()
         };
         let preview = self.preview(proposal, account, asked).await?;

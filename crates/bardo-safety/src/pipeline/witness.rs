@@ -135,9 +135,9 @@ fn noting(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
 fn refused(mut assessment: Assessment, dispute: &Dispute) -> Assessment {
     let violation = Violation::new(
         RULE,
-        "every endpoint that follows the chain gives the same values",
+        "every synced endpoint returns the same values",
         dispute.to_string(),
-        "the same once the wrong endpoint is removed; an exit or a revocation now",
+        "the same after removing the wrong endpoint; an exit or a revocation now",
     );
     let verdict = Verdict::because(Check::ChainHealth, ErrorCode::ChainInconsistent, dispute, vec![violation]);
     // First, so that it determines the error: every other verdict depends on disputed values.

@@ -38,7 +38,7 @@ pub enum PolicyError {
         what: String,
     },
     /// Installed tools could violate a rule that nothing enforces.
-    #[error("nothing enforces {field}, although {category} tools are installed: do without them")]
+    #[error("nothing enforces {field}, although {category} tools are installed: remove those tools")]
     Unenforced {
         /// Name of the rule.
         field: String,
@@ -57,7 +57,7 @@ pub fn read(path: &Path) -> Result<Option<Policy>, PolicyError> {
         Ok(text) => parse(&text, path).map(Some),
         Err(error) => match error.kind() {
             ErrorKind::NotFound => Ok(None),
-            ErrorKind::FileTooLarge => Err(unreadable("larger than 1 MiB; that is no policy".to_owned())),
+            ErrorKind::FileTooLarge => Err(unreadable("larger than 1 MiB, so not a policy".to_owned())),
             ErrorKind::InvalidData => Err(unreadable("not valid UTF-8".to_owned())),
             _ => Err(unreadable(error.to_string())),
         },
@@ -76,12 +76,12 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
     })?;
     let Some(preset) = file.preset else {
         let names = Preset::ALL.map(Preset::as_str).join(", ");
-        return Err(fail(0, format!("no preset named: begin with `preset = \"…\"`, one of {names}")));
+        return Err(fail(0, format!("no preset named: start with `preset = \"…\"`, one of {names}")));
     };
     let set = keys(text);
     if file.require_simulation_before_execution.is_some_and(|require| !require.0) {
         let at = set.iter().find(|(name, _)| name == "require_simulation_before_execution").map_or(0, |(_, at)| *at);
-        let what = "require_simulation_before_execution: simulation cannot be switched off; leave the line out";
+        let what = "require_simulation_before_execution: simulation cannot be switched off; remove the line";
         return Err(fail(at, what.to_owned()));
     }
     let set = set.into_iter().map(|(name, at)| (name, line(text, at))).collect();

@@ -28,7 +28,7 @@ pub fn held(connection: &Connection) -> Result<Option<(B256, Vec<String>)>, Stor
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some((hash, sources)) = stored else { return Ok(None) };
-    let garbled = || StoreError::Corrupt("the policy that held last cannot be read".to_owned());
+    let garbled = || StoreError::Corrupt("the last policy in force cannot be read".to_owned());
     let hash = B256::try_from(hash.as_slice()).map_err(|_| garbled())?;
     let sources = serde_json::from_str(&sources).map_err(|_| garbled())?;
     Ok(Some((hash, sources)))

@@ -143,7 +143,7 @@ impl<'de, T: Item> Deserialize<'de> for Scope<T> {
         #[derive(Deserialize)]
         #[serde(
             untagged,
-            expecting = "a list of texts, or \"all\" (some fields know another word: `bardo policy explain`)"
+            expecting = "a list of strings, or \"all\" (some fields accept another word: `bardo policy explain`)"
         )]
         enum Written {
             Word(String),
@@ -155,7 +155,7 @@ impl<'de, T: Item> Deserialize<'de> for Scope<T> {
             Written::Word(word) => {
                 let known = T::KNOWN.map(|known| format!(", \"{known}\"")).unwrap_or_default();
                 let word = SafeText::clean(&word, 60);
-                Err(D::Error::custom(format!("\"{word}\" is not understood: write \"all\"{known} or a list")))
+                Err(D::Error::custom(format!("\"{word}\" is not valid: write \"all\"{known} or a list")))
             }
             Written::List(list) => {
                 let items: Result<BTreeSet<T>, ItemError> = list.iter().map(|text| text.parse()).collect();

@@ -108,7 +108,7 @@ impl Policy {
     pub fn from_sources<'a>(sources: impl IntoIterator<Item = &'a str>) -> Result<Option<Self>, PolicyError> {
         let mut all: Option<Self> = None;
         for source in sources {
-            let one = parse(source, Path::new("the policy that was accepted last"))?;
+            let one = parse(source, Path::new("the last accepted policy"))?;
             all = Some(match all {
                 Some(before) => before.stricter(&one),
                 None => one,

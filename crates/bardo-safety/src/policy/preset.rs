@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Preset {
             let names = Self::ALL.map(Self::as_str);
             let near = nearest(&text, names).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
             let given = SafeText::clean(&text, 60);
-            D::Error::custom(format!("\"{given}\" is no preset{near}; known: {}", names.join(", ")))
+            D::Error::custom(format!("\"{given}\" is not a preset{near}; known: {}", names.join(", ")))
         })
     }
 }

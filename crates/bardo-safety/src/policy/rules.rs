@@ -60,7 +60,7 @@ impl<T> Visitor<'_> for NumberOrText<'_, T> {
     /// Rejects a decimal without quotes, which TOML has already parsed as a float. The number is used for the message
     /// only.
     fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
-        Err(E::custom(format!("put it in quotes, so that no digit is lost: \"{number}\"")))
+        Err(E::custom(format!("put it in quotes so that no digit is lost: \"{number}\"")))
     }
 }
 
@@ -318,7 +318,7 @@ impl<'de> Deserialize<'de> for TokenRules {
         for (token, rule) in written {
             let token: TokenRef = token.parse().map_err(D::Error::custom)?;
             if rules.insert(token, rule).is_some() {
-                return Err(D::Error::custom(format!("{token} is there twice")));
+                return Err(D::Error::custom(format!("{token} is listed twice")));
             }
         }
         Ok(Self(rules))

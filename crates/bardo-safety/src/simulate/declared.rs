@@ -27,7 +27,7 @@ pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<F
     };
     if code.is_empty() || code.starts_with(&DELEGATION) {
         let what = if code.is_empty() { "no code" } else { "a key's delegation and no code of its own" };
-        return fault("a contract, as the address book says".to_owned(), format!("{spender} has {what}"));
+        return fault("a contract, according to the address book".to_owned(), format!("{spender} has {what}"));
     }
     let found = keccak256(code);
     let other = hashes.iter().find(|hash| **hash != found)?;
@@ -46,7 +46,7 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
                 faults.push(Fault::new(
                     RuleName::Frame,
                     "the proposed call as it is",
-                    format!("another call in transaction {}", at + 1),
+                    format!("a different call in transaction {}", at + 1),
                 ));
             }
             // A wrapped call: the simulation shows its effects.
@@ -55,7 +55,7 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
         for slot in &leg.slots {
             let end = slot.offset.saturating_add(SIGNATURE_BYTES);
             if leg.data.get(slot.offset..end) != Some(&PLACEHOLDER_SIGNATURE[..]) {
-                let found = format!("something else in transaction {}", at + 1);
+                let found = format!("other bytes in transaction {}", at + 1);
                 faults.push(Fault::new(RuleName::Signature, "the placeholder where a signature will stand", found));
             }
             signature(framed, slot.signer, &slot.message, around, &mut faults);
@@ -98,7 +98,7 @@ fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &
     }
     let takes = message.takes();
     if takes.is_empty() {
-        faults.push(Fault::new(RuleName::Signature, "one that says what can be taken", message.kind()));
+        faults.push(Fault::new(RuleName::Signature, "one that states what can be taken", message.kind()));
     }
     for takes in takes {
         let id = TokenId::Erc20(takes.token);
@@ -118,13 +118,13 @@ fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &
         if takes.amount > needed {
             let declared = format!("at most {} for {}", figure(proposal, id, needed), takes.spender);
             let fault = Fault::new(RuleName::Signature, declared, figure(proposal, id, takes.amount));
-            faults.push(fault.passing("a signature over the amount of the action and no more"));
+            faults.push(fault.passing("a signature for exactly the action's amount"));
         }
         let until = takes.holds_until.max(takes.usable_until);
         if until > expires_at {
             let declared = format!("nothing after {}", when(expires_at));
-            let fault = Fault::new(RuleName::Signature, declared, format!("it serves until {}", when(until)));
-            faults.push(fault.passing("a signature that ends with the action"));
+            let fault = Fault::new(RuleName::Signature, declared, format!("it is valid until {}", when(until)));
+            faults.push(fault.passing("a signature that expires with the action"));
         }
     }
 }

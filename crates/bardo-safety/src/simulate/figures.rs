@@ -22,7 +22,7 @@ pub(crate) fn name(proposal: &Proposal, id: TokenId) -> String {
     match (described(proposal, id), id) {
         (Some(token), _) => name_of(token),
         (None, TokenId::Erc20(address)) => address.to_string(),
-        (None, TokenId::Native) => "the chain's coin".to_owned(),
+        (None, TokenId::Native) => "the native token".to_owned(),
     }
 }
 

@@ -75,7 +75,7 @@ pub fn judge(
 fn passes(reason: &Reason) -> &'static str {
     reason
         .meaning()
-        .map_or("the same once the contract no longer refuses it, or another action", |known| known.would_pass)
+        .map_or("the same when the contract no longer refuses it, or another action", |known| known.would_pass)
 }
 
 struct Judge<'a> {
@@ -131,7 +131,7 @@ impl Judge<'_> {
                     faults.push(fault.passing(passes(reason)));
                 }
                 Some(Status::Halted(why)) => {
-                    let found = format!("transaction {} breaks within its {} gas: {why}", at + 1, leg.gas_limit);
+                    let found = format!("transaction {} halts within its {} gas: {why}", at + 1, leg.gas_limit);
                     let fault = Fault::new(RuleName::Simulation, "every transaction succeeds", found);
                     faults.push(fault.passing("an action that can run within its gas"));
                 }
@@ -150,18 +150,18 @@ impl Judge<'_> {
             let (why, would_pass) = match &end.status {
                 Status::Success => continue,
                 Status::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
-                Status::Halted(why) => (format!("it breaks: {why}"), "an order that can be settled"),
+                Status::Halted(why) => (format!("it halts: {why}"), "an order that can be settled"),
             };
             faults.push(
                 Fault::new(RuleName::Simulation, "the order can be settled at its worst", why).passing(would_pass),
             );
         }
         for gap in &self.changes().gaps {
-            faults.push(Fault::new(RuleName::SimulationComplete, "every change is looked for", format!("{gap:?}")));
+            faults.push(Fault::new(RuleName::SimulationComplete, "every change is traced", format!("{gap:?}")));
         }
         for silent in &self.changes().unreadable {
-            let found = format!("{} does not answer {}: {:?}", silent.contract, silent.question, silent.failure);
-            faults.push(Fault::new(RuleName::SimulationComplete, "every token answers", found));
+            let found = format!("{} does not respond to {}: {:?}", silent.contract, silent.question, silent.failure);
+            faults.push(Fault::new(RuleName::SimulationComplete, "every token responds", found));
         }
     }
 
@@ -328,7 +328,7 @@ impl Judge<'_> {
                     let fault = Fault::new(RuleName::Inflow, format!("at least {declared} to {one}"), &told);
                     faults.push(match came.is_zero() {
                         true => fault,
-                        false => fault.passing(format_args!("a least of {told} or below, as a new quote may give it")),
+                        false => fault.passing(format_args!("a minimum of {told} or less, as in a new quote")),
                     });
                 }
             }
@@ -387,19 +387,19 @@ impl Judge<'_> {
         for change in &changes.nft_owners {
             if change.who.moved() && (change.who.before == one || change.who.after == one) {
                 let found = format!("{} {} goes to {}", change.collection, change.id, change.who.after);
-                faults.push(Fault::new(RuleName::Nft, "no single token moves", found));
+                faults.push(Fault::new(RuleName::Nft, "no single token (NFT) moves", found));
             }
         }
         for change in &changes.nft_approvals {
             // The token's owner is not known here, so every approval counts.
             if change.who.moved() && !change.who.after.is_zero() {
                 let found = format!("{} may take {} {}", change.who.after, change.collection, change.id);
-                faults.push(Fault::new(RuleName::Nft, "nobody may take a single token", found));
+                faults.push(Fault::new(RuleName::Nft, "no allowance for a single token (NFT)", found));
             }
         }
         for change in changes.multi_balances.iter().filter(|change| change.holder == one && change.balance.moved()) {
             let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
-            faults.push(Fault::new(RuleName::Nft, "no token of many kinds moves", found));
+            faults.push(Fault::new(RuleName::Nft, "no multi-token (ERC-1155) moves", found));
         }
         // PolicyCage stores the rules that its calldata contains; `safety::calldata` reads them back.
         let legs = &self.framed.proposal().legs;
@@ -408,11 +408,7 @@ impl Judge<'_> {
         let unexplained = changes.unexplained().filter(|write| write.concerns(one) && !by_policy_cage(write.account));
         for write in unexplained {
             let found = format!("{} writes slot {:#x}", write.account, write.slot);
-            faults.push(Fault::new(
-                RuleName::UnexplainedWrite,
-                format!("nothing about {one} is written that cannot be told"),
-                found,
-            ));
+            faults.push(Fault::new(RuleName::UnexplainedWrite, format!("no unexplained write concerns {one}"), found));
         }
     }
 
@@ -473,7 +469,7 @@ impl Judge<'_> {
                 !gain.is_zero() && !tips
             });
             if gets {
-                faults.push(Fault::new(RuleName::Recipient, "only the named recipients get anything", one));
+                faults.push(Fault::new(RuleName::Recipient, "only the declared recipients receive anything", one));
             }
         }
     }

@@ -80,7 +80,7 @@ pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<
         ));
     }
     if framed.exposed().contains(&proposed.holder) || proposed.holder == FILLER {
-        faults.push(Fault::new(RuleName::Order, "a filler that is somebody else", proposed.holder));
+        faults.push(Fault::new(RuleName::Order, "a filler other than the account", proposed.holder));
     }
     match book.contract(role) {
         Some(known) if known == at => {}
@@ -92,12 +92,12 @@ pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<
     match (book.code_hash(role), code) {
         (Some(known), Some(found)) if known == found => {}
         (Some(known), found) => {
-            let found = found.map_or_else(|| "code that cannot be read".to_owned(), |found| found.to_string());
+            let found = found.map_or_else(|| "unreadable code".to_owned(), |found| found.to_string());
             faults.push(Fault::new(RuleName::Order, format!("code with the hash {known} at {at}"), found));
         }
         (None, _) => faults.push(Fault::new(
             RuleName::Order,
-            "a contract whose code is known",
+            "a contract with known code",
             format!("the address book has no code hash for its {}", role.key()),
         )),
     }
@@ -122,24 +122,24 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
     let proposal = framed.proposal();
     let account = framed.account();
     let Some(cosigner) = book.contract(Contract::OrderCosigner) else {
-        faults.push(Fault::new(RuleName::Order, "a cosigner that is known", "the address book names none"));
+        faults.push(Fault::new(RuleName::Order, "a known cosigner", "the address book names none"));
         return;
     };
     let expected =
         Expectation { chain_id: proposal.chain_id, now, reactor, swapper: account, recipient: account, cosigner };
     for fault in order.faults(&expected) {
-        faults.push(Fault::new(RuleName::Order, "a sound order of the account for itself", fault));
+        faults.push(Fault::new(RuleName::Order, "a valid order of the account for itself", fault));
     }
     if order.cosigner().is_none() {
         faults.push(Fault::new(
             RuleName::Order,
-            "an order that the service's cosigner has to sign",
+            "an order that needs the service's cosignature",
             "one without a cosigner",
         ));
     }
     // The order must survive encoding and decoding unchanged, so that the submitted order is the checked one.
     if Order::decode(order.kind(), &order.encode()).ok().as_ref() != Some(order) {
-        faults.push(Fault::new(RuleName::Order, "an order in its one encoding", "one that reads back otherwise"));
+        faults.push(Fault::new(RuleName::Order, "an order in canonical encoding", "one that decodes differently"));
     }
     let bounds = order.bounds();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
@@ -151,17 +151,15 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
         if certain < inflow.at_least {
             let (wanted, certain) =
                 (figure(proposal, inflow.token.id, inflow.at_least), figure(proposal, inflow.token.id, certain));
-            let declared = format!("at least {wanted} in, whatever happens");
-            faults.push(Fault::new(RuleName::Order, declared, format!("only {certain} certain by the order")));
+            let declared = format!("at least {wanted} in, guaranteed");
+            faults.push(Fault::new(RuleName::Order, declared, format!("only {certain} guaranteed by the order")));
         }
     }
     if proposal.trade.as_ref().is_none_or(|trade| order.info().deadline > U256::from(trade.deadline)) {
-        let until = proposal
-            .trade
-            .as_ref()
-            .map_or_else(|| "a deadline that a trade names".to_owned(), |trade| when(trade.deadline));
-        let found = format!("void after {}", when(order.info().deadline.saturating_to()));
-        faults.push(Fault::new(RuleName::Order, format!("void after {until}"), found));
+        let until =
+            proposal.trade.as_ref().map_or_else(|| "the deadline of a trade".to_owned(), |trade| when(trade.deadline));
+        let found = format!("expires after {}", when(order.info().deadline.saturating_to()));
+        faults.push(Fault::new(RuleName::Order, format!("expires after {until}"), found));
     }
 }
 
@@ -169,7 +167,7 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
     let proposal = framed.proposal();
     let account = framed.account();
     let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) else {
-        faults.push(Fault::new(RuleName::Order, "an order that says what arrives", "one that does not"));
+        faults.push(Fault::new(RuleName::Order, "an order that states what arrives", "one that does not"));
         return;
     };
     let expected = intents::Expectation {
@@ -181,10 +179,10 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
         recipient: account,
     };
     for fault in intent.faults(&expected) {
-        faults.push(Fault::new(RuleName::Order, "a sound order of the account for itself", fault));
+        faults.push(Fault::new(RuleName::Order, "a valid order of the account for itself", fault));
     }
     if intents::Intent::decode(&intent.encode()).ok().as_ref() != Some(intent) {
-        faults.push(Fault::new(RuleName::Order, "an order in its one encoding", "one that reads back otherwise"));
+        faults.push(Fault::new(RuleName::Order, "an order in canonical encoding", "one that decodes differently"));
     }
     let token = TokenId::Erc20(intent.data.outputToken);
     if token != arrival.token.id || intent.data.outputAmount < arrival.at_least {

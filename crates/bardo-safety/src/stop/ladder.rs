@@ -43,11 +43,11 @@ pub const fn lets_through(level: Option<StopLevel>, passage: Passage) -> bool {
 /// Describes a level for display.
 pub const fn meaning(level: StopLevel) -> &'static str {
     match level {
-        StopLevel::Pause => "no new action begins; what is sent settles; revocations and cancellations pass",
+        StopLevel::Pause => "no new action starts; sent transactions settle; revocations and cancellations pass",
         StopLevel::ExitOnly => "only exits to an exit asset, revocations and cancellations are signed",
-        StopLevel::Flatten => "as exit-only, and positions are to be left: orders cancelled, holdings sold",
-        StopLevel::Halt => "nothing is signed but revocations and cancellations",
-        StopLevel::Revoke => "as halt, and every running program takes its Golem's keys away, until it is started anew",
+        StopLevel::Flatten => "like exit-only, and positions are closed: orders cancelled, holdings sold",
+        StopLevel::Halt => "only revocations and cancellations are signed",
+        StopLevel::Revoke => "like halt, and every running Bardo drops its session keys until restarted",
     }
 }
 

@@ -145,7 +145,7 @@ fn a_folder_that_cannot_be_written_says_how_to_stop_all_the_same() {
     let file = StopFile::in_folder(&folder.path().join("data"));
     assert_eq!(file.read().level(), Some(StopLevel::Halt), "what cannot be looked for counts as one");
     let error = file.raise(StopLevel::Revoke, "", "me", 1).unwrap_err().to_string();
-    assert!(error.contains("make a file of that name"), "{error}");
+    assert!(error.contains("create any file with that name"), "{error}");
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub enum SubmitError {
         chain: &'static str,
     },
     /// The order violates requirements.
-    #[error("the order is not sound: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("the order is invalid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Faults(Vec<Fault>),
     /// The signature is not the swapper's.
     #[error("the signature is not {swapper}'s over this order")]

@@ -126,10 +126,10 @@ impl Relayer {
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// The origin or destination chain is not the devnet's.
-    #[error("chain {0} is none of the devnet's")]
+    #[error("chain {0} is not a chain of the devnet")]
     Chain(u64),
     /// The intent violates requirements.
-    #[error("the intent is not sound: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("the intent is invalid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Faults(Vec<Fault>),
     /// The signature is not the user's.
     #[error("the signature is not {user}'s over this intent")]
@@ -141,7 +141,7 @@ pub enum RelayError {
     #[error("no relayer would deliver that much of this token")]
     NoBid,
     /// Too many intents are unfinished.
-    #[error("{MOST_OPEN} intents are under way: wait until some have ended")]
+    #[error("{MOST_OPEN} intents are in progress: wait until some have ended")]
     Full,
 }
 
@@ -400,7 +400,7 @@ impl Relayers {
             && may(Role::Messenger)
         {
             let call = OriginSettler::repayCall { orderId: id, repayTo: to }.abi_encode();
-            orders.push(cast::Order::call(Role::Messenger, settler, call, REPAY_GAS, "telling of a delivery"));
+            orders.push(cast::Order::call(Role::Messenger, settler, call, REPAY_GAS, "reporting a delivery"));
         }
     }
 

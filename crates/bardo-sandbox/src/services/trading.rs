@@ -57,7 +57,7 @@ struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     fn open(sandbox: &'a Sandbox, chain_id: u64) -> Result<Self, Answer> {
-        let unknown = || invalid(format_args!("chain {chain_id} is none of this devnet's"));
+        let unknown = || invalid(format_args!("chain {chain_id} is not a chain of this devnet"));
         let chain = sandbox.chain(&chain_id.to_string()).ok_or_else(unknown)?;
         let networks = sandbox.description().networks();
         let network = networks.into_iter().find(|network| network.chain_id == chain_id).ok_or_else(unknown)?;
@@ -101,12 +101,12 @@ fn digits(value: &Value, name: &str) -> Result<U256, Answer> {
     let said = text(value, &[name])?;
     let plain = !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit());
     let number = if plain { U256::from_str_radix(said, 10).ok() } else { None };
-    number.ok_or_else(|| invalid(format_args!("\"{name}\" is no amount")))
+    number.ok_or_else(|| invalid(format_args!("\"{name}\" is not an amount")))
 }
 
 /// Parses a percentage of the API as basis points.
 fn slippage(value: Option<&Value>) -> Result<BasisPoints, Answer> {
-    let wrong = || invalid("\"slippageTolerance\" is no percentage");
+    let wrong = || invalid("\"slippageTolerance\" is not a percentage");
     let points = match value {
         None => Some(AUTO_SLIPPAGE),
         Some(percent) => {
@@ -133,7 +133,7 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
     let exact = match text(body, &["type"])? {
         "EXACT_INPUT" => Exact::In(amount),
         "EXACT_OUTPUT" => Exact::Out(amount),
-        _ => return Err(invalid("\"type\" is EXACT_INPUT or EXACT_OUTPUT")),
+        _ => return Err(invalid("\"type\" must be EXACT_INPUT or EXACT_OUTPUT")),
     };
     let asked = Asked {
         chain_id,
@@ -146,7 +146,7 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
         None => vec!["V2", "V3"],
         Some(listed) => {
             let words = listed.as_array().map(|listed| listed.iter().filter_map(Value::as_str).collect());
-            words.filter(|words: &Vec<&str>| !words.is_empty()).ok_or_else(|| invalid("\"protocols\" is no list"))?
+            words.filter(|words: &Vec<&str>| !words.is_empty()).ok_or_else(|| invalid("\"protocols\" is not a list"))?
         }
     };
     let pools_too = protocols.iter().any(|protocol| matches!(*protocol, "V2" | "V3"));
@@ -187,7 +187,7 @@ async fn best(
     let (token_in, token_out) = (desk.pooled(asked.token_in)?, desk.pooled(asked.token_out)?);
     let pair = [token_in, token_out];
     let near = desk.pools.pools(&pair, BlockId::latest(), Reach::Near).await.map_err(unfound)?;
-    let gas_price = desk.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not answer"))?;
+    let gas_price = desk.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not respond"))?;
     let mut request = RouteRequest::new(token_in, token_out, asked.exact);
     let open = if matches!(asked.exact, Exact::In(_)) { token_out } else { token_in };
     let wrapped = desk.contract(Contract::WrappedNative)?;
@@ -239,7 +239,7 @@ async fn permit(desk: &Desk<'_>, asked: &Asked, amount: U256, now: u64) -> Resul
     let multicall = desk.contract(Contract::Multicall3)?;
     let answers =
         calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
-    let standing = standing.take(&answers).ok_or_else(|| ill(&"Permit2 does not answer"))?;
+    let standing = standing.take(&answers).ok_or_else(|| ill(&"Permit2 does not respond"))?;
     if U256::from(standing.amount) >= amount && standing.expiration.to::<u64>() > now {
         return Ok(Value::Null);
     }
@@ -328,7 +328,7 @@ pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, 
     let multicall = desk.contract(Contract::Multicall3)?;
     let answers =
         calls.send(desk.client.provider(), multicall, BlockId::latest()).await.map_err(|error| ill(&error))?;
-    let standing = standing.take(&answers).ok_or_else(|| invalid("\"token\" is none"))?;
+    let standing = standing.take(&answers).ok_or_else(|| invalid("\"token\" is not a token"))?;
     if standing < amount
         && let Value::Object(fields) = &mut told
     {
@@ -363,7 +363,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answ
     let permit = match (at(body, &["permitData"]), at(body, &["signature"])) {
         (None, None) => None,
         (Some(permit), Some(_)) => Some((read_permit(permit)?, bytes(body, &["signature"])?)),
-        _ => return Err(invalid("\"signature\" and \"permitData\" go together or not at all")),
+        _ => return Err(invalid("\"signature\" and \"permitData\" must be given together or not at all")),
     };
     let trade = plan(&SwapRequest {
         route: &route,
@@ -396,8 +396,8 @@ fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
         details: PermitDetails {
             token: address(details, "token")?,
             amount: digits(details, "amount")?.saturating_to(),
-            expiration: sized("expiration")?.try_into().map_err(|_| invalid("\"expiration\" is no time"))?,
-            nonce: sized("nonce")?.try_into().map_err(|_| invalid("\"nonce\" is no count"))?,
+            expiration: sized("expiration")?.try_into().map_err(|_| invalid("\"expiration\" is not a time"))?,
+            nonce: sized("nonce")?.try_into().map_err(|_| invalid("\"nonce\" is not a number"))?,
         },
         spender: address(values, "spender")?,
         sigDeadline: digits(values, "sigDeadline")?,
@@ -408,13 +408,13 @@ fn read_permit(permit: &Value) -> Result<PermitSingle, Answer> {
 pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Result<Answer, Answer> {
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;
-    let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is no number"))?;
+    let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is not a number"))?;
     let desk = Desk::open(sandbox, chain_id)?;
     let provider = desk.client.provider();
     let mut found = Vec::new();
     for hash in asked.split(',').take(MOST_HASHES) {
-        let hash = B256::from_str(hash).map_err(|_| invalid("a transaction hash is none"))?;
-        let silent = |_| ill(&"the chain does not answer");
+        let hash = B256::from_str(hash).map_err(|_| invalid("a transaction hash is invalid"))?;
+        let silent = |_| ill(&"the chain does not respond");
         let status = match provider.get_transaction_receipt(hash).await.map_err(silent)? {
             Some(receipt) if receipt.status() => SwapStatus::Success,
             Some(_) => SwapStatus::Failed,

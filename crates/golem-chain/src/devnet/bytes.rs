@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256, U256};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The input ends too early.
-    #[error("it is cut off")]
+    #[error("it is truncated")]
     CutOff,
     /// A value that is not allowed at its position.
     #[error("its {0} is not valid")]

@@ -350,7 +350,7 @@ impl Devnet {
     async fn work(&self, work: Work) -> RpcResult {
         let failed = |what: &str| Err(RpcError::internal(what));
         let Ok(place) = Arc::clone(&self.shared.workers).acquire_owned().await else {
-            return failed("the node is ending");
+            return failed("the node is shutting down");
         };
         let (answer, question) = oneshot::channel();
         let thread =
@@ -362,7 +362,7 @@ impl Devnet {
         if thread.is_err() {
             return failed("no thread could be started for this request");
         }
-        question.await.unwrap_or_else(|_| failed("the request could not be worked on to its end"))
+        question.await.unwrap_or_else(|_| failed("the request could not be completed"))
     }
 
     fn send(&self, work: Box<dyn FnOnce(&mut Engine) + Send>) -> Result<(), DevnetGone> {
@@ -443,7 +443,7 @@ impl Engine {
             && !self.is_lost
             && let Err(error) = kept.keep(&self.chain)
         {
-            tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain stops: it cannot be kept");
+            tracing::error!(chain = self.chain.rules().chain_id, %error, "the chain stops: its state cannot be saved");
             self.is_lost = true;
         }
     }

@@ -32,7 +32,7 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     /// The image has another format version.
-    #[error("it is of version {found}, and this is version {VERSION}")]
+    #[error("it is of version {found}, but this is version {VERSION}")]
     Version {
         /// Version of the image.
         found: u64,

@@ -44,7 +44,7 @@ const MAX_FILE: u64 = 1 << 30;
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// The operating system reported an error.
-    #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
+    #[error("cannot use {}: {reason}; check that the folder is writable and the disk has free space", path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -61,8 +61,8 @@ pub enum KeepError {
     },
     /// Execution gave another block than the recorded one.
     #[error(
-        "block {number} in {} comes out otherwise than it was made: another version of Bardo wrote it; end the devnet with \
-         that version, restore a snapshot, or delete the devnet",
+        "re-executing block {number} in {} gives a different result: another version of Bardo wrote it; end the devnet \
+         with that version, restore a snapshot, or delete the devnet",
         path.display()
     )]
     Diverged {
@@ -202,7 +202,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeepError + use<> {
 fn read_checkpoint(path: &Path) -> Result<(B256, Chain), KeepError> {
     let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let bytes = regular_file::read(path, MAX_FILE).map_err(failed(path))?;
-    let (digest, packed) = headed(&bytes, CHECKPOINT_MAGIC).ok_or_else(|| damaged("it does not begin as it must"))?;
+    let (digest, packed) = headed(&bytes, CHECKPOINT_MAGIC).ok_or_else(|| damaged("its header is wrong"))?;
     if keccak256(packed) != digest {
         return Err(damaged("its digest is wrong"));
     }
@@ -225,7 +225,7 @@ fn read_log(path: &Path, checkpoint: B256) -> Result<Vec<Vec<u8>>, KeepError> {
         read => read.map_err(failed(path))?,
     };
     let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
-    let (follows, mut rest) = headed(&bytes, LOG_MAGIC).ok_or_else(|| damaged("it does not begin as it must"))?;
+    let (follows, mut rest) = headed(&bytes, LOG_MAGIC).ok_or_else(|| damaged("its header is wrong"))?;
     let mut records = Vec::new();
     if follows != checkpoint {
         return Ok(records);
@@ -423,7 +423,7 @@ mod tests {
         fs::write(&checkpoint, &damaged).unwrap();
         assert!(resumed().unwrap_err().to_string().contains("digest is wrong"));
         fs::write(&checkpoint, &good[..20]).unwrap();
-        assert!(resumed().unwrap_err().to_string().contains("does not begin"));
+        assert!(resumed().unwrap_err().to_string().contains("header is wrong"));
         fs::write(&checkpoint, &good).unwrap();
         assert_eq!(resumed().unwrap(), 4);
     }

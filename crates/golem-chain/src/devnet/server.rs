@@ -50,7 +50,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Another process uses the port.
-    #[error("port {0} on 127.0.0.1 is taken: stop what listens there, or choose another with --port")]
+    #[error("port {0} on 127.0.0.1 is in use: stop the process that listens there, or choose another with --port")]
     PortTaken(u16),
     /// The operating system refused to listen.
     #[error("cannot listen on 127.0.0.1:{port}: {source}")]
@@ -136,7 +136,7 @@ where
         if origins.all(|origin| origin.to_str().is_ok_and(is_of_this_machine)) {
             return Either::Left(self.0.call(request));
         }
-        let mut refusal = HttpResponse::new(HttpBody::from("Pages of other machines are not served here.\n"));
+        let mut refusal = HttpResponse::new(HttpBody::from("Requests from web pages of other hosts are rejected.\n"));
         *refusal.status_mut() = StatusCode::FORBIDDEN;
         Either::Right(std::future::ready(Ok(refusal)))
     }

@@ -120,7 +120,7 @@ pub enum ForkError {
         what: String,
     },
     /// The endpoint does not have the block.
-    #[error("the endpoint does not know block {block:?}: name one that exists, or wait until it has it")]
+    #[error("the endpoint does not know block {block:?}: use an existing block, or wait until the endpoint has it")]
     UnknownBlock {
         /// The requested block.
         block: BlockId,
@@ -134,7 +134,9 @@ pub enum ForkError {
         found: u64,
     },
     /// The pinned block is no longer part of the chain.
-    #[error("block {number} ({hash}) was replaced while its state was being read: pin the new one and simulate again")]
+    #[error(
+        "block {number} ({hash}) was replaced while its state was being read: pin the new block and simulate again"
+    )]
     Reorganised {
         /// Height of the replaced block.
         number: u64,
@@ -142,15 +144,13 @@ pub enum ForkError {
         hash: B256,
     },
     /// Endpoints give different values for state that the calls read, without a majority.
-    #[error("{0}: find out which of them is wrong and remove it")]
+    #[error("{0}: find the wrong endpoint and remove it")]
     Disputed(Dispute),
     /// No endpoint answered when the values that the calls read were compared.
-    #[error("no endpoint answered when the values that the simulation read were compared: try again")]
+    #[error("no endpoint responded when comparing the values that the simulation read: try again")]
     Unverified,
     /// The calls kept reading missing state after the maximum number of fetch rounds.
-    #[error(
-        "after {rounds} rounds of fetching, the calls still read state that is not there: simulate fewer or simpler calls"
-    )]
+    #[error("after {rounds} rounds of fetching, the calls still read missing state: simulate fewer or simpler calls")]
     NotConverging {
         /// Number of fetch rounds.
         rounds: usize,
@@ -159,15 +159,13 @@ pub enum ForkError {
     #[error("the chain state could not be read: {0}")]
     State(SafeText),
     /// A token does not keep balances in single storage slots, so another balance cannot be set.
-    #[error(
-        "the balance of token {token} cannot be simulated as it is on paper: its contract does not keep it in one slot"
-    )]
+    #[error("the paper balance of token {token} cannot be simulated: its contract does not store balances in one slot")]
     Shift {
         /// Address of the token.
         token: alloy::primitives::Address,
     },
     /// The process is shutting down.
-    #[error("the simulation was stopped before it ended: the program is shutting down")]
+    #[error("the simulation was stopped: the process is shutting down")]
     Stopped,
     /// Internal failure of the EVM.
     #[error("the virtual machine failed: {0}")]

@@ -271,7 +271,7 @@ impl PinnedState {
         let mut next = || {
             answers
                 .next()
-                .ok_or_else(|| ForkError::Malformed { what: "a batch has fewer answers than calls".to_owned() })
+                .ok_or_else(|| ForkError::Malformed { what: "a batch has fewer responses than calls".to_owned() })
         };
         let mut fetched = Data::default();
         for (account, code) in accounts {

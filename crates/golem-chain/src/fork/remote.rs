@@ -160,9 +160,9 @@ impl Remote {
             Some(told) => told,
             None => self.ask(calls).await?,
         };
-        let [chain_id, header] = told
-            .try_into()
-            .map_err(|_| ForkError::Malformed { what: "a batch of two calls has not two answers".to_owned() })?;
+        let [chain_id, header] = told.try_into().map_err(|_| ForkError::Malformed {
+            what: "a batch of two calls does not have two responses".to_owned(),
+        })?;
         let found: U64 = decoded(chain_id, "eth_chainId")?;
         if found.to::<u64>() != self.rules.chain_id {
             return Err(ForkError::WrongChain { expected: self.rules.chain_id, found: found.to() });
@@ -176,7 +176,7 @@ impl Remote {
         };
         if !meant {
             return Err(ForkError::Malformed {
-                what: "the endpoint tells of another block than was asked for".to_owned(),
+                what: "the endpoint returned a different block than requested".to_owned(),
             });
         }
         let mut context = self.after(&header);
@@ -298,7 +298,7 @@ impl Remote {
             return Ok((known.code.clone(), known.hash));
         }
         let code = Bytecode::new_raw_checked(bytes).map_err(|_| ForkError::Malformed {
-            what: format!("the code of {account} begins like a delegation and is none"),
+            what: format!("the code of {account} starts like a delegation but is not one"),
         })?;
         let hash = code.hash_slow();
         // A delegation can change with every block, and so can an account without code.
@@ -326,7 +326,7 @@ pub(super) fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
 }
 
 pub(super) fn not_of_its_type(what: &str) -> ForkError {
-    ForkError::Malformed { what: format!("the answer to {what} is not of its type") }
+    ForkError::Malformed { what: format!("the response to {what} has the wrong type") }
 }
 
 #[cfg(test)]

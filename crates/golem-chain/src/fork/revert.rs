@@ -170,11 +170,11 @@ fn panic_meaning(code: U256) -> &'static str {
         Some(PanicKind::Assert) => "an assertion failed",
         Some(PanicKind::UnderOverflow) => "arithmetic overflow or underflow",
         Some(PanicKind::DivisionByZero) => "division by zero",
-        Some(PanicKind::EnumConversionError) => "a number that is no value of the enum",
-        Some(PanicKind::StorageEncodingError) => "a storage byte array that is encoded wrongly",
+        Some(PanicKind::EnumConversionError) => "a number that is not a value of the enum",
+        Some(PanicKind::StorageEncodingError) => "a wrongly encoded storage byte array",
         Some(PanicKind::EmptyArrayPop) => "pop from an empty array",
         Some(PanicKind::ArrayOutOfBounds) => "array index out of bounds",
-        Some(PanicKind::ResourceError) => "too much memory asked for",
+        Some(PanicKind::ResourceError) => "too much memory requested",
         Some(PanicKind::InvalidInternalFunction) => "call of an uninitialised function",
         _ => "unknown panic code",
     }
@@ -458,8 +458,8 @@ mod tests {
         assert_eq!(reason, Reason::Panic { code: U256::from(0x11), meaning: "arithmetic overflow or underflow" });
         assert_eq!(
             reason.to_string(),
-            "a sum went below zero or beyond its bounds; with a token, less is held or allowed than is to go out; by the \
-             contract: panic 0x11: arithmetic overflow or underflow"
+            "arithmetic overflow; for a token, the balance or allowance is below the amount; by the contract: panic \
+             0x11: arithmetic overflow or underflow"
         );
         // 0x12 is a division by zero, which has no further explanation.
         data[35] = 0x12;
@@ -477,7 +477,7 @@ mod tests {
         let text = decode(outer.abi_encode()).to_string();
         assert_eq!(
             text,
-            "less is held than is to go out; by the contract: ExecutionFailed(commandIndex: 2, message: …): \
+            "the balance is below the amount; by the contract: ExecutionFailed(commandIndex: 2, message: …): \
              ERC20InsufficientBalance(sender: 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266, balance: 5, needed: 7)"
         );
         // An unknown inner revert stays as raw bytes.

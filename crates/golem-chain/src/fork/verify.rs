@@ -221,7 +221,7 @@ impl PinnedState {
                     return Err(ForkError::Unverified);
                 }
                 let subject = match lacking.is_empty() {
-                    true => format!("block {}, of which only one of them can be read", self.header.number),
+                    true => format!("block {}, which only one of them returns", self.header.number),
                     false => format!("block {} ({})", self.header.number, self.header.hash),
                 };
                 let views: Vec<usize> = views.iter().map(|view| view.endpoint).collect();
@@ -411,7 +411,7 @@ impl PinnedState {
 }
 
 fn malformed(item: Item) -> ForkError {
-    ForkError::Malformed { what: format!("the answer about {item} is not of its type") }
+    ForkError::Malformed { what: format!("the response for {item} has the wrong type") }
 }
 
 impl Item {

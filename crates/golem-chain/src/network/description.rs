@@ -91,7 +91,7 @@ pub enum DescriptionError {
     #[error("'{0}' is not a usable name: use up to {MAX_NAME} letters, digits and dashes")]
     Name(SafeText),
     /// Two chains have the same name or id.
-    #[error("the address book has chain {0} twice")]
+    #[error("the address book lists chain {0} twice")]
     Twice(String),
     /// A chain has the id 0.
     #[error("chain '{0}' has id 0")]
@@ -115,7 +115,7 @@ pub enum DescriptionError {
         name: SafeText,
     },
     /// More decimals than any honest token has.
-    #[error("chain '{chain}' gives '{name}' absurd decimals: {decimals}")]
+    #[error("chain '{chain}' gives '{name}' impossible decimals: {decimals}")]
     Decimals {
         /// Name of the chain.
         chain: String,

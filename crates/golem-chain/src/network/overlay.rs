@@ -28,9 +28,7 @@ pub enum OverlayError {
         right: String,
     },
     /// The file changes a bundled entry.
-    #[error(
-        "it changes an entry that Bardo brings for {chain}: `{entry}`, where Bardo has {bundled}. Remove the entry"
-    )]
+    #[error("it changes a bundled entry of {chain}: `{entry}`; the bundled value is {bundled}. Remove the entry")]
     Changes {
         /// Name and id of the chain.
         chain: String,
@@ -41,7 +39,8 @@ pub enum OverlayError {
     },
     /// The file gives a token-taking role to an address that a bundled book excludes from all such roles.
     #[error(
-        "it lets an address of {chain} take tokens that is known as {known} and never may: `{entry}`. Remove the entry"
+        "it allows an address of {chain} to take tokens that never may, because it is {known}: `{entry}`. Remove the \
+         entry"
     )]
     NeverTakes {
         /// Name and id of the chain.
@@ -53,8 +52,8 @@ pub enum OverlayError {
     },
     /// The file adds entries to a bundled book that the configuration does not trust.
     #[error(
-        "it adds to the book that Bardo brings for {chain}, and no file may do so by itself. Compare each entry with the \
-         project's own documentation, and add those you trust to trusted_entries in the configuration file:{}",
+        "it extends the bundled address book of {chain}, which needs your confirmation. Compare each entry with the \
+         project's documentation, and add those you trust to trusted_entries in the configuration file:{}",
         lines(entries)
     )]
     Adds {
@@ -65,9 +64,9 @@ pub enum OverlayError {
     },
     /// The file describes a chain without bundled book, with entries that the configuration does not trust.
     #[error(
-        "Bardo brings no address book for {chain}, and no file decides by itself who may take tokens or what they are \
-         worth there. Compare each entry with the project's own documentation, and add those you trust to \
-         trusted_entries in the configuration file:{}",
+        "Bardo has no bundled address book for {chain}, so the file's spenders and price feeds need your confirmation. \
+         Compare each entry with the project's documentation, and add those you trust to trusted_entries in the \
+         configuration file:{}",
         lines(entries)
     )]
     Undecided {
@@ -206,20 +205,23 @@ mod tests {
         let permit2 = bundled.book.contract(Contract::Permit2).unwrap();
         check(&mainnet(json!({ "contracts": { "multicall3": multicall, "permit2": permit2 } })), &[]).unwrap();
         let renamed = mainnet(json!({ "contracts": { "universalRouter": multicall } }));
-        says(check(&renamed, &[]), &["universalRouter", "changes an entry"]);
+        says(check(&renamed, &[]), &["universalRouter", "changes a bundled entry"]);
         // Mainnet has no contract with this role; Multicall3 is listed under another one.
         let free = mainnet(json!({ "contracts": { "originSettler": multicall } }));
-        says(check(&free, &[&format!("1 contract originSettler {multicall}")]), &["known as Multicall3 and never"]);
+        says(
+            check(&free, &[&format!("1 contract originSettler {multicall}")]),
+            &["never may, because it is Multicall3"],
+        );
         let moved = mainnet(json!({ "contracts": { "permit2": NEW } }));
         says(check(&moved, &[]), &["0x000000000022D473030F116dDEE9F6B43aC78BA3"]);
         let usdc = bundled.book.tokens().iter().find(|token| token.symbol == "USDC").unwrap();
         for token in [json!({ "address": NEW, "decimals": 6 }), json!({ "address": usdc.address, "decimals": 18 })] {
-            says(check(&mainnet(json!({ "tokens": { "USDC": token } })), &[]), &["USDC", "changes an entry"]);
+            says(check(&mainnet(json!({ "tokens": { "USDC": token } })), &[]), &["USDC", "changes a bundled entry"]);
         }
         let as_other = json!({ "tokens": { "WETH2": { "address": usdc.address, "decimals": 6 } } });
-        says(check(&mainnet(as_other), &[]), &["changes an entry"]);
+        says(check(&mainnet(as_other), &[]), &["changes a bundled entry"]);
         let feed = mainnet(json!({ "feeds": { "ETH / USD": { "address": NEW, "decimals": 8 } } }));
-        says(check(&feed, &[]), &["ETH / USD", "changes an entry"]);
+        says(check(&feed, &[]), &["ETH / USD", "changes a bundled entry"]);
     }
 
     #[test]
@@ -312,7 +314,7 @@ mod tests {
     fn no_line_lets_multicall3_take_tokens_anywhere() {
         let multicall = by_id(1).unwrap().book.contract(Contract::Multicall3).unwrap();
         let router = of(424_242, "mine", json!({ "contracts": { "v2Router": multicall } }));
-        says(check(&router, &[&format!("424242 contract v2Router {multicall}")]), &["known as Multicall3"]);
+        says(check(&router, &[&format!("424242 contract v2Router {multicall}")]), &["because it is Multicall3"]);
         let itself = of(424_242, "mine", json!({ "contracts": { "multicall3": multicall } }));
         check(&itself, &[&format!("424242 contract multicall3 {multicall}")]).unwrap();
     }

@@ -115,7 +115,8 @@ type KnownChain<'a> = (&'a str, &'a ChainSettings, Option<Network>);
 /// Error for an endpoint that belongs to another chain than the requested one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the endpoint of {chain} answers chain id {found}, but {chain} is {expected}; check the URL, or give your own chain a name of its own"
+    "the endpoint of {chain} returns chain id {found}, but {chain} is {expected}; check the URL, or give your own \
+     chain another name"
 )]
 pub struct WrongChainId {
     /// Name of the requested chain.

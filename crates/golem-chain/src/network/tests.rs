@@ -272,8 +272,8 @@ fn the_id_behind_an_url_must_be_what_was_said() {
     let wrong = settle(&named, 1).unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "the endpoint of base answers chain id 1, but base is 8453 (or 31338 on a devnet); check the URL, \
-         or give your own chain a name of its own"
+        "the endpoint of base returns chain id 1, but base is 8453 (or 31338 on a devnet); check the URL, or give your \
+         own chain another name"
     );
     // An unknown name accepts any id, unless the file sets one.
     let own = config("", &[], &rpc(&["mine=http://127.0.0.1:1"]));

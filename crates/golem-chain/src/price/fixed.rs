@@ -34,7 +34,7 @@ pub enum FixedPriceError {
         nearest: Option<String>,
     },
     /// The fixed price is zero.
-    #[error("the fixed price of {token} is zero: give a price above zero or leave it out")]
+    #[error("the fixed price of {token} is zero: set a price above zero or remove it")]
     Zero {
         /// Address of the token.
         token: Address,

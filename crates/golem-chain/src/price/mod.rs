@@ -88,7 +88,7 @@ pub enum NoPrice {
     #[error("no entry for this token")]
     UnknownToken,
     /// The feed has not been updated within its maximum age.
-    #[error("stale: stated {} s ago, at most {} s are accepted", age.as_secs(), limit.as_secs())]
+    #[error("stale: updated {} s ago, at most {} s are accepted", age.as_secs(), limit.as_secs())]
     Stale {
         /// Age at the block in which the feed was read.
         age: Duration,
@@ -104,13 +104,13 @@ pub enum NoPrice {
         limit: Duration,
     },
     /// The feed's answer is zero or negative.
-    #[error("the feed answers {answer}, which is not a price")]
+    #[error("the feed returns {answer}, which is not a price")]
     NotPositive {
         /// Raw answer of the feed.
         answer: I256,
     },
     /// The answer is at the aggregator's lower or upper bound, so the market price may be anywhere beyond it.
-    #[error("the feed answers {answer}, the end of what its aggregator can answer ({min} to {max})")]
+    #[error("the feed returns {answer}, the bound of its aggregator's range ({min} to {max})")]
     AtBound {
         /// Raw answer of the feed.
         answer: I256,
@@ -120,13 +120,13 @@ pub enum NoPrice {
         max: I256,
     },
     /// The answer is too large or too precise for a [`Usd`] value.
-    #[error("the answer cannot be held as dollars")]
+    #[error("the price cannot be represented in dollars")]
     OutOfRange,
     /// The latest round has no answer yet, or carries the answer of an earlier round.
-    #[error("the feed's latest round is not complete")]
+    #[error("the feed's latest round is incomplete")]
     IncompleteRound,
     /// The feed's update time is after the block in which it was read.
-    #[error("the feed's time lies {} s after its block", by.as_secs())]
+    #[error("the feed's time is {} s after its block", by.as_secs())]
     FromTheFuture {
         /// Difference between the two times.
         by: Duration,
@@ -142,13 +142,13 @@ pub enum NoPrice {
         found: SafeText,
     },
     /// The contract reverts, or there is none at the address.
-    #[error("the feed contract does not answer")]
+    #[error("the feed contract does not respond")]
     NoAnswer,
     /// The rollup's sequencer is down, so feeds may not be updated.
     #[error("the chain's sequencer is down")]
     SequencerDown,
     /// The sequencer has restarted only recently, so feeds may still carry an earlier price.
-    #[error("the chain's sequencer came back {} s ago, {} s are waited for", since.as_secs(), grace.as_secs())]
+    #[error("the chain's sequencer resumed {} s ago; its prices count after {} s", since.as_secs(), grace.as_secs())]
     SequencerGrace {
         /// Time since the restart.
         since: Duration,
@@ -164,13 +164,13 @@ pub enum NoPrice {
         minimum: Usd,
     },
     /// The pools' price history is shorter than the averaging window.
-    #[error("its pools do not remember {} min", window.as_secs() / 60)]
+    #[error("its pools do not store {} min of history", window.as_secs() / 60)]
     TooYoung {
         /// Length of the averaging window.
         window: Duration,
     },
     /// The pools' price did not change in the whole window, so nobody traded in them.
-    #[error("nobody traded in its pools for {} min", window.as_secs() / 60)]
+    #[error("its pools had no trades for {} min", window.as_secs() / 60)]
     NotTraded {
         /// Length of the averaging window.
         window: Duration,

@@ -198,13 +198,13 @@ async fn a_live_feed_gives_exact_dollars_with_round_and_age() {
 async fn every_way_to_fail_is_named_and_never_a_price() {
     let feed = FakeFeed::default;
     let cases = [
-        (FakeFeed { answer: 0, ..feed() }, "the feed answers 0"),
-        (FakeFeed { answer: -1, ..feed() }, "the feed answers -1"),
-        (FakeFeed { updated: 0, ..feed() }, "not complete"),
-        (FakeFeed { round: 0, ..feed() }, "not complete"),
-        (FakeFeed { answered_in: 6, ..feed() }, "not complete"),
+        (FakeFeed { answer: 0, ..feed() }, "the feed returns 0"),
+        (FakeFeed { answer: -1, ..feed() }, "the feed returns -1"),
+        (FakeFeed { updated: 0, ..feed() }, "incomplete"),
+        (FakeFeed { round: 0, ..feed() }, "incomplete"),
+        (FakeFeed { answered_in: 6, ..feed() }, "incomplete"),
         (FakeFeed { updated: NOW + 1, ..feed() }, "lies 1 s after its block"),
-        (FakeFeed { updated: NOW - 4501, ..feed() }, "stale: stated 4501 s ago, at most 4500 s"),
+        (FakeFeed { updated: NOW - 4501, ..feed() }, "stale: updated 4501 s ago, at most 4500 s"),
         (FakeFeed { pair: "BTC / USD", ..feed() }, "found \"BTC / USD\" with 8 decimals"),
         (FakeFeed { decimals: 18, ..feed() }, "found \"ETH / USD\" with 18 decimals"),
         (FakeFeed { pair: "ETH / USD\u{202e}", ..feed() }, "wrong feed"),
@@ -310,7 +310,7 @@ async fn sources_are_asked_in_order_and_every_refusal_is_kept() {
     let reports = prices.prices(&[TOKEN, OTHER]).await;
     assert_eq!(reports[0].price, None);
     let unknown = reports[0].require().unwrap_err().to_string();
-    assert!(unknown.contains("price feeds: the feed answers 0"), "{unknown}");
+    assert!(unknown.contains("price feeds: the feed returns 0"), "{unknown}");
     assert!(unknown.contains("fixed test prices: no entry for this token"), "{unknown}");
 
     let price = reports[1].require().unwrap();

@@ -79,7 +79,8 @@ pub enum ConnectError {
     },
     /// Two endpoints of one chain return different chain ids.
     #[error(
-        "the endpoints of {chain} disagree: {first} answers chain id {first_id}, {second} answers {second_id}; remove the wrong one"
+        "the endpoints of {chain} disagree: {first} returns chain id {first_id}, {second} returns {second_id}; remove \
+         the wrong one"
     )]
     Disagree {
         /// Name of the requested chain.
@@ -94,7 +95,7 @@ pub enum ConnectError {
         second_id: u64,
     },
     /// No endpoint returned its chain id.
-    #[error("no endpoint of {chain} answers: {}", list(failures))]
+    #[error("no endpoint of {chain} responds: {}", list(failures))]
     Silent {
         /// Name of the requested chain.
         chain: String,

@@ -16,7 +16,8 @@ pub(super) const TEXT_LIMIT: usize = 300;
 pub enum ProviderError {
     /// Endpoints of one chain contradict each other about a value that money depends on.
     #[error(
-        "{first} and {second} contradict each other ({method}): nothing is signed on either's word; see which of them is wrong and remove it"
+        "{first} and {second} contradict each other ({method}): nothing is signed with either; find the wrong one and \
+         remove it"
     )]
     Disagreement {
         /// JSON-RPC method of the request.
@@ -27,13 +28,13 @@ pub enum ProviderError {
         second: SafeText,
     },
     /// The chain has no endpoint.
-    #[error("no endpoint is configured for chain {chain_id}; give one with --rpc CHAIN=URL or in the config")]
+    #[error("no endpoint is configured for chain {chain_id}; set one with --rpc CHAIN=URL or in the config")]
     NoEndpoint {
         /// EIP-155 id of the chain.
         chain_id: u64,
     },
     /// The URL is not an HTTP URL.
-    #[error("{endpoint}: requests go over http:// or https://; give such a URL of the same endpoint")]
+    #[error("{endpoint}: requests need http:// or https://; use such a URL of the same endpoint")]
     BadUrl {
         /// Label of the endpoint.
         endpoint: SafeText,
@@ -47,7 +48,7 @@ pub enum ProviderError {
         reason: SafeText,
     },
     /// There was no complete answer within the timeout.
-    #[error("{endpoint}: no answer within {} ms", after.as_millis())]
+    #[error("{endpoint}: no response within {} ms", after.as_millis())]
     TimedOut {
         /// Label of the endpoint.
         endpoint: SafeText,
@@ -55,7 +56,7 @@ pub enum ProviderError {
         after: Duration,
     },
     /// The connection broke after it was established.
-    #[error("{endpoint}: the connection broke before the answer was complete ({reason})")]
+    #[error("{endpoint}: the connection closed before the response was complete ({reason})")]
     Interrupted {
         /// Label of the endpoint.
         endpoint: SafeText,
@@ -63,7 +64,7 @@ pub enum ProviderError {
         reason: SafeText,
     },
     /// The answer exceeds the size limit; the rest was not read.
-    #[error("{endpoint}: the answer is larger than the limit of {limit} bytes; ask for less at once")]
+    #[error("{endpoint}: the response is larger than the limit of {limit} bytes; request less at once")]
     TooLarge {
         /// Label of the endpoint.
         endpoint: SafeText,
@@ -71,7 +72,7 @@ pub enum ProviderError {
         limit: usize,
     },
     /// The answer does not match the request.
-    #[error("{endpoint}: malformed answer: {what}")]
+    #[error("{endpoint}: malformed response: {what}")]
     Malformed {
         /// Label of the endpoint.
         endpoint: SafeText,
@@ -118,9 +119,7 @@ pub enum ProviderError {
     },
     /// The request may have been executed, but its answer was lost. The stack never sends it again; the sender resolves
     /// it by receipt and nonce.
-    #[error(
-        "the outcome of {method} is unknown: {cause}; settle it by receipt and nonce before sending anything again"
-    )]
+    #[error("the outcome of {method} is unknown: {cause}; check receipt and nonce before sending anything again")]
     OutcomeUnknown {
         /// Method that may have taken effect.
         method: SafeText,
@@ -128,7 +127,7 @@ pub enum ProviderError {
         cause: Box<ProviderError>,
     },
     /// Several endpoints were tried and all of them failed.
-    #[error("no endpoint of chain {chain_id} answered: {}", join(failures))]
+    #[error("no endpoint of chain {chain_id} responded: {}", join(failures))]
     AllFailed {
         /// EIP-155 id of the chain.
         chain_id: u64,
@@ -136,7 +135,7 @@ pub enum ProviderError {
         failures: Vec<ProviderError>,
     },
     /// The answer is complete but does not have the expected type.
-    #[error("the answer has an unexpected form: {detail}")]
+    #[error("the response has an unexpected form: {detail}")]
     Decode {
         /// Description of the mismatch.
         detail: SafeText,
@@ -159,7 +158,7 @@ pub enum Malformed {
         detail: SafeText,
     },
     /// A single response instead of a batch, or the reverse.
-    #[error("{found} came where {expected} was due")]
+    #[error("received {found} instead of {expected}")]
     Shape {
         /// The expected shape.
         expected: &'static str,
@@ -167,19 +166,19 @@ pub enum Malformed {
         found: &'static str,
     },
     /// A response with an id that was not requested.
-    #[error("a response carries id {found}, which was not asked")]
+    #[error("a response has id {found}, which was not requested")]
     WrongId {
         /// The unexpected id.
         found: SafeText,
     },
     /// Two responses with the same id.
-    #[error("id {id} is answered twice")]
+    #[error("id {id} has two responses")]
     DuplicateId {
         /// The duplicate id.
         id: SafeText,
     },
     /// Some calls of a batch have no response.
-    #[error("{missing} of {expected} calls of the batch have no answer")]
+    #[error("{missing} of {expected} calls of the batch have no response")]
     HalfBatch {
         /// Number of calls in the batch.
         expected: usize,
@@ -265,7 +264,7 @@ impl From<TransportError> for ProviderError {
                 message: SafeText::clean(&payload.message, TEXT_LIMIT),
                 data: revert_data(payload.data.as_deref().map(|raw| raw.get())),
             },
-            RpcError::NullResp => Self::Decode { detail: SafeText::clean("null where a value was due", TEXT_LIMIT) },
+            RpcError::NullResp => Self::Decode { detail: SafeText::clean("null instead of a value", TEXT_LIMIT) },
             RpcError::DeserError { err, .. } => Self::Decode { detail: SafeText::clean(&err.to_string(), TEXT_LIMIT) },
             // Another transport failed; it is not certain that nothing was sent.
             RpcError::Transport(kind) => Self::Interrupted {
@@ -296,7 +295,7 @@ fn with_text(body: &SafeText) -> String {
 }
 
 fn with_wait(retry_after: Option<Duration>) -> String {
-    retry_after.map_or_else(String::new, |wait| format!("; it asks for {} ms of quiet", wait.as_millis()))
+    retry_after.map_or_else(String::new, |wait| format!("; it asks to wait {} ms", wait.as_millis()))
 }
 
 fn join(failures: &[ProviderError]) -> String {

@@ -68,7 +68,7 @@ impl Monitor {
         let heads = join_all(self.endpoints.iter().map(|endpoint| async move {
             let asked = tokio::time::timeout(patience, ask(endpoint, verify)).await;
             if asked.is_err() {
-                let error = format!("no answer to a poll within {} ms", patience.as_millis());
+                let error = format!("no response to a poll within {} ms", patience.as_millis());
                 endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, 100) });
             }
             asked.ok().flatten()

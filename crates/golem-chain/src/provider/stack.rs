@@ -167,7 +167,7 @@ where
         }
     }
     for (endpoint, _) in endpoints.iter().zip(late).filter(|(_, late)| *late) {
-        let error = format!("no answer within {} s of another endpoint's", GRACE.as_secs());
+        let error = format!("no response within {} s of another endpoint's", GRACE.as_secs());
         endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, TEXT_LIMIT) });
     }
     // In the operator's order, independent of response times.
@@ -236,7 +236,7 @@ impl Inner {
                     }
                     // Other endpoints decide; this request is not repeated here.
                     Ok(answer) if self.endpoints.len() > 1 && agree::is_impossible(&packet, &answer) => {
-                        let detail = SafeText::clean("a call of Multicall3 came to nothing", TEXT_LIMIT);
+                        let detail = SafeText::clean("a Multicall3 call failed", TEXT_LIMIT);
                         *slot = Some(ProviderError::Decode { detail });
                         refused.get_or_insert((answer, index));
                     }
@@ -295,7 +295,7 @@ impl Inner {
                     round += 1;
                     if round >= agree::ROUNDS {
                         let method = packet.method_names().next().unwrap_or_default();
-                        let subject = format!("{method}, to which only one of them gives an answer");
+                        let subject = format!("{method}, which only one of them answers");
                         self.note(&subject, &expected, false);
                         return Err(self.disagreement(SafeText::clean(method, TEXT_LIMIT), &expected));
                     }

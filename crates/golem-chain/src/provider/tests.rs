@@ -144,15 +144,15 @@ async fn a_block_that_nobody_has_is_refused_in_the_endpoints_own_words() {
 async fn each_bad_answer_has_an_error_of_its_own() {
     type Bad = fn(&Value) -> Reaction;
     let bad: [(Bad, &str); 9] = [
-        (|_| Reaction::Close, "connection broke"),
-        (|question| Reaction::Cut(good_answer(question)), "connection broke"),
+        (|_| Reaction::Close, "connection closed"),
+        (|question| Reaction::Cut(good_answer(question)), "connection closed"),
         (|_| Reaction::Body("{\"jsonrpc\"".into()), "not a JSON-RPC response"),
-        (|_| Reaction::Body(json!({"id": 99, "result": 1}).to_string()), "id 99, which was not asked"),
-        (|question| Reaction::Body(format!("[{}]", good_answer(question))), "a list came where one response was due"),
+        (|_| Reaction::Body(json!({"id": 99, "result": 1}).to_string()), "id 99, which was not requested"),
+        (|question| Reaction::Body(format!("[{}]", good_answer(question))), "received a list instead of one response"),
         (|_| Reaction::Endless, "larger than the limit of 4096 bytes"),
         (|_| Reaction::Announce(4097), "larger than the limit of 4096 bytes"),
         (|_| Reaction::Status(401, "", "no\u{1b}[31m such \u{202e}project".into()), "HTTP status 401 (no"),
-        (|_| Reaction::Status(429, "retry-after: 200\r\n", String::new()), "it asks for 200000 ms of quiet"),
+        (|_| Reaction::Status(429, "retry-after: 200\r\n", String::new()), "it asks to wait 200000 ms"),
     ];
     for (react, expected) in bad {
         let wrong = Server::start(CHAIN_ID, move |_, question| react(question)).await;
@@ -179,11 +179,11 @@ async fn batches_are_checked_member_by_member() {
     let asked = ["eth_gasPrice", "eth_blockNumber", "net_version"];
     let member = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": "0x1"});
     let cases = [
-        (json!([member(10), member(12)]), "1 of 3 calls of the batch have no answer"),
+        (json!([member(10), member(12)]), "1 of 3 calls of the batch have no response"),
         (json!([]), "3 of 3 calls"),
-        (json!([member(10), member(10), member(11), member(12)]), "id 10 is answered twice"),
-        (json!([member(10), member(11), member(13)]), "id 13, which was not asked"),
-        (member(10), "one response came where a list of responses was due"),
+        (json!([member(10), member(10), member(11), member(12)]), "id 10 has two responses"),
+        (json!([member(10), member(11), member(13)]), "id 13, which was not requested"),
+        (member(10), "received one response instead of a list of responses"),
         (json!({"id": null, "error": {"code": -32600, "message": "no batches\u{7}"}}), "code -32600): no batches"),
     ];
     for (body, expected) in cases {
@@ -380,10 +380,7 @@ fn a_websocket_url_is_refused_with_what_would_do() {
     let url = RpcUrl::parse("wss://example.org/k3y-in-the-path").unwrap();
     let made = CappedHttp::new(url, HttpLimits::default(), Arc::new(SystemClock));
     let error = made.unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "wss://example.org/…: requests go over http:// or https://; give such a URL of the same endpoint"
-    );
+    assert_eq!(error, "wss://example.org/…: requests need http:// or https://; use such a URL of the same endpoint");
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub struct FeeQuote {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FeeError {
     /// The chain requires more than the cap allows.
-    #[error("gas costs {needed} wei per unit now and {cap} may be paid: wait until it is cheaper, or raise the cap")]
+    #[error("gas now costs {needed} wei per unit, above the cap of {cap}: wait until it is cheaper, or raise the cap")]
     AboveCap {
         /// Lowest sufficient fee.
         needed: u128,
@@ -113,7 +113,7 @@ impl FeeQuote {
     /// that is higher. A transaction pays the block's base fee, so an estimate only has to be high enough.
     fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules, floor: Option<u128>) -> Result<Self, FeeError> {
         let mut quotes = Vec::new();
-        let mut refused = FeeError::Nonsense("nobody was asked");
+        let mut refused = FeeError::Nonsense("no endpoint was queried");
         for one in told {
             match one {
                 Ok(quote) => quotes.push(quote),
@@ -131,7 +131,7 @@ impl FeeQuote {
 
     fn from_history(history: History, rules: FeeRules) -> Result<Self, FeeError> {
         // There is one more base fee than blocks; the last one is the next block's.
-        let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it names no base fee"))?.to();
+        let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it has no base fee"))?.to();
         // An empty block reports zero, which is not a price.
         let mut tips: Vec<u128> =
             history.reward.iter().filter_map(|paid| paid.first()).map(|tip| tip.to()).filter(|tip| *tip > 0).collect();
@@ -208,7 +208,7 @@ mod tests {
         let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
         let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules, None).ok();
         // An endpoint that colludes with block producers, and one with an unusable answer.
-        let nonsense = Err(FeeError::Nonsense("it names no base fee"));
+        let nonsense = Err(FeeError::Nonsense("it has no base fee"));
         let told = all(vec![quote(500, 130), quote(20, 1), nonsense.clone(), quote(21, 2)]);
         assert_eq!(told, Some(FeeQuote { base_fee: 21 * GWEI, tip: GWEI }));
         assert_eq!(all(vec![quote(500, 130), quote(20, 1)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: GWEI }));

@@ -51,7 +51,7 @@ pub struct ChainNonces {
 
 /// An allocated nonce. The holder must sign with it or release it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a nonce that is neither signed with nor given back keeps all later ones waiting"]
+#[must_use = "a nonce that is neither used nor released blocks all later ones"]
 pub struct NonceTicket {
     pub(super) ticket: i64,
     /// EIP-155 id of the chain.
@@ -67,8 +67,8 @@ pub struct NonceTicket {
 pub enum LaneError {
     /// The account has sent transactions that are not in this ledger.
     #[error(
-        "account {account} is at nonce {chain} on chain {chain_id} and this ledger at {ledger}: something else has \
-         sent from it; nothing is signed with it until you have said that this is right: `bardo reconcile`"
+        "account {account} is at nonce {chain} on chain {chain_id}, but at {ledger} in this ledger: something else has \
+         sent from it; nothing is signed with it until you confirm this with `bardo reconcile`"
     )]
     ChainAhead {
         /// EIP-155 id of the chain.
@@ -82,8 +82,7 @@ pub enum LaneError {
     },
     /// The ledger has unsettled transactions at nonces that the chain is past.
     #[error(
-        "account {account} has transactions on chain {chain_id} whose end is not known yet, from nonce {nonce} on: \
-         settle them first"
+        "account {account} has unsettled transactions on chain {chain_id}, from nonce {nonce} on: settle them first"
     )]
     Open {
         /// EIP-155 id of the chain.
@@ -94,9 +93,7 @@ pub enum LaneError {
         nonce: u64,
     },
     /// The ticket was used or its nonce was released.
-    #[error(
-        "nonce {nonce} of {account} on chain {chain_id} is no longer held by this ticket: nothing may be signed with it"
-    )]
+    #[error("nonce {nonce} of {account} on chain {chain_id} is no longer reserved: nothing may be signed with it")]
     NotHeld {
         /// EIP-155 id of the chain.
         chain_id: u64,
@@ -106,7 +103,7 @@ pub enum LaneError {
         nonce: u64,
     },
     /// A number that does not fit the ledger, such as a nonce beyond 2⁶³.
-    #[error("{0} is beyond what the ledger can count")]
+    #[error("{0} is too large for the ledger")]
     Beyond(&'static str),
     /// Error of the database.
     #[error(transparent)]

@@ -128,7 +128,7 @@ pub enum SenderError {
     #[error(transparent)]
     Fees(#[from] FeeError),
     /// The transaction is for another chain.
-    #[error("transaction {hash} is for chain {found}, and this sender sends to chain {own}")]
+    #[error("transaction {hash} is for chain {found}, but this sender sends to chain {own}")]
     OtherChain {
         /// Hash of the transaction.
         hash: B256,
@@ -139,12 +139,14 @@ pub enum SenderError {
     },
     /// The transaction needs a private relay, and none is configured.
     #[error(
-        "transaction {0} is to go through a private relay and none is configured for this chain: name one, it is not shown to everybody instead"
+        "transaction {0} must go through a private relay, but none is configured for this chain: set one; it is not \
+         sent publicly instead"
     )]
     NoRelay(B256),
     /// One endpoint has the receipt of a transaction, another one has none.
     #[error(
-        "{with} has a receipt of transaction {hash} and {without} answers that there is none, so its end is not known: the transaction is asked about again; remove the endpoint that is wrong"
+        "{with} has a receipt of transaction {hash}, but {without} has none, so its outcome is unknown: it is polled \
+         again; remove the wrong endpoint"
     )]
     ReceiptDisputed {
         /// Hash of the transaction.
@@ -155,7 +157,7 @@ pub enum SenderError {
         without: SafeText,
     },
     /// The endpoint contradicts itself.
-    #[error("the endpoint's answer about transaction {hash} makes no sense: {what}")]
+    #[error("the endpoint's response about transaction {hash} is invalid: {what}")]
     Nonsense {
         /// Hash of the transaction.
         hash: B256,

@@ -109,7 +109,7 @@ impl Record {
 /// Permission to send a stored transaction for the first time. It is created when the transaction is stored and
 /// consumed by sending. After a restart there is none, since it is unknown what was sent.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "what is stored and not sent keeps its nonce, and all later ones, waiting"]
+#[must_use = "an unsent stored transaction blocks its nonce and all later ones"]
 pub struct Kept {
     pub(super) hash: B256,
 }
@@ -128,7 +128,9 @@ pub enum RecordError {
     #[error("the ledger has no transaction {0}")]
     Unknown(B256),
     /// The transaction does not match the one that its nonce was allocated for.
-    #[error("the signed transaction is not the one its nonce was taken for: {what} is {found}, expected {expected}")]
+    #[error(
+        "the signed transaction differs from the one its nonce was reserved for: {what} is {found}, expected {expected}"
+    )]
     Mismatch {
         /// Name of the differing field.
         what: &'static str,
@@ -138,7 +140,7 @@ pub enum RecordError {
         expected: String,
     },
     /// The transaction to replace is no longer waiting.
-    #[error("transaction {hash} is {state}: nothing can take its place any more")]
+    #[error("transaction {hash} is {state}: it can no longer be replaced")]
     Ended {
         /// Hash of the transaction.
         hash: B256,
@@ -146,13 +148,13 @@ pub enum RecordError {
         state: TxState,
     },
     /// The ledger already contains this transaction.
-    #[error("transaction {0} is in the ledger already: it is sent again from there, not stored twice")]
+    #[error("transaction {0} is already in the ledger: it is re-sent from there, not stored twice")]
     Twice(B256),
     /// The fees of the replacement are too low for nodes to accept it.
-    #[error("a replacement has to pay at least a tenth more in both fees: nodes would refuse this one")]
+    #[error("a replacement must raise both fees by at least 10 %: nodes would refuse this one")]
     TooCheap,
     /// The event is not possible in the transaction's state.
-    #[error("transaction {hash} is {state}, and yet {event:?} is said of it; it stays as it is")]
+    #[error("transaction {hash} is {state}, but {event:?} was reported; its state is unchanged")]
     Impossible {
         /// Hash of the transaction.
         hash: B256,

@@ -75,7 +75,7 @@ impl Sender {
             // The hash is wrong, but the endpoint received the bytes.
             Ok(_) => Some((
                 SendFault::Unrecognised,
-                SafeText::clean("the endpoint answered with the hash of another transaction", QUOTE_CHARS),
+                SafeText::clean("the endpoint returned the hash of another transaction", QUOTE_CHARS),
             )),
             Err(error) => {
                 let error = ProviderError::from(error);

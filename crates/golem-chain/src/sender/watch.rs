@@ -242,7 +242,7 @@ impl Sender {
                 return Err(nonsense("the receipt is another transaction's"));
             }
             let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else {
-                return Err(nonsense("the receipt names no block"));
+                return Err(nonsense("the receipt has no block"));
             };
             let confirmations = if self.0.rules.confirmations <= 1 {
                 1
@@ -364,7 +364,7 @@ impl Sender {
                 }
                 if !are_kin(&all, other_hash, hash) {
                     if settled && !other.settled {
-                        let note = "another plan's transaction has used its nonce, which had been given back";
+                        let note = "another plan's transaction has used its released nonce";
                         advance(tx, other_hash, TxEvent::NonceTaken, Some(note))?;
                     }
                 } else if other.state.is_mined() || other.state.may_be_sent() {
@@ -403,7 +403,7 @@ impl Sender {
         let work = move |tx: &rusqlite::Transaction<'_>| {
             for one in family(tx, chain_id, account, nonce)?.into_iter().filter(moves) {
                 if one.state.is_mined() {
-                    advance(tx, one.hash, TxEvent::Unmined, Some("its block has left the chain"))?;
+                    advance(tx, one.hash, TxEvent::Unmined, Some("its block is no longer in the chain"))?;
                     place(tx, one.hash, None)?;
                 }
                 if taken {

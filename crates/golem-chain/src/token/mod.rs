@@ -73,7 +73,7 @@ pub enum TokenError {
         known: String,
     },
     /// The symbol matches several tokens.
-    #[error("'{asked}' fits several tokens on {network}; give the address of the one you mean: {}", list(candidates))]
+    #[error("'{asked}' matches several tokens on {network}; use the address of the intended one: {}", list(candidates))]
     Ambiguous {
         /// The requested symbol.
         asked: SafeText,
@@ -121,7 +121,7 @@ pub enum TokenError {
         asked: SafeText,
     },
     /// The zero address was requested.
-    #[error("the zero address is no token; write {native} for the chain's own coin")]
+    #[error("the zero address is not a token; write {native} for the native token")]
     ZeroAddress {
         /// Symbol of the native token.
         native: &'static str,
@@ -135,7 +135,7 @@ pub enum TokenError {
         network: String,
     },
     /// A contract that does not implement ERC-20 metadata.
-    #[error("the contract at {address} is no usable ERC-20: {what}")]
+    #[error("the contract at {address} is not a usable ERC-20: {what}")]
     NotAToken {
         /// Address of the contract.
         address: Address,
@@ -144,7 +144,7 @@ pub enum TokenError {
     },
     /// More decimals than any honest token has.
     #[error(
-        "the token at {address} claims absurd decimals: {decimals}; at most {} make sense",
+        "the token at {address} claims impossible decimals: {decimals}; at most {} are accepted",
         bardo_base::units::MAX_DECIMALS
     )]
     AbsurdDecimals {

@@ -110,25 +110,25 @@ pub enum RuleError {
     #[error("the metadata key \"agentWallet\" is reserved: the new wallet sets it by signing")]
     ReservedKey,
     /// Feedback by the owner or an operator of the agent.
-    #[error("{0} owns or operates this agent and may not rate it")]
+    #[error("{0} owns or operates this agent, so it may not rate it")]
     OwnAgent(Address),
     /// Feedback index of zero; indices start at one.
-    #[error("feedback is counted from 1")]
+    #[error("feedback indices start at 1")]
     IndexZero,
     /// Feedback with too many decimals.
     #[error("a feedback value has at most 18 decimals, not {0}")]
     Decimals(u8),
     /// Feedback value beyond the registry's range.
-    #[error("a feedback value lies between -10^38 and 10^38 before its decimals")]
+    #[error("a feedback value must be between -10^38 and 10^38 before its decimals")]
     Value,
     /// Validation response above 100.
-    #[error("a validator answers 0 to 100, not {0}")]
+    #[error("a validator's response must be 0 to 100, not {0}")]
     Response(u8),
     /// Wallet change to the zero address.
-    #[error("the zero address cannot become an agent's wallet: unset it instead")]
+    #[error("the zero address cannot be an agent's wallet: unset the wallet instead")]
     NoWallet,
     /// Deadline that has passed.
-    #[error("the deadline {deadline} has passed: it is {now} now")]
+    #[error("the deadline {deadline} has passed: the time is {now}")]
     DeadlinePassed {
         /// Given deadline, in seconds since the Unix epoch.
         deadline: u64,
@@ -136,13 +136,13 @@ pub enum RuleError {
         now: u64,
     },
     /// Deadline too far in the future.
-    #[error("the deadline may lie at most 300 s ahead: {latest} at the latest")]
+    #[error("the deadline may be at most 300 s ahead: {latest} at the latest")]
     DeadlineTooFar {
         /// Latest accepted deadline, in seconds since the Unix epoch.
         latest: u64,
     },
     /// Transfer to the zero address.
-    #[error("an agent cannot be given to the zero address")]
+    #[error("an agent cannot be transferred to the zero address")]
     NoRecipient,
 }
 

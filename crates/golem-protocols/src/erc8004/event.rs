@@ -116,7 +116,7 @@ pub enum Event {
 
 /// Error for a log that is not an event of the registries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log is no event of an ERC-8004 registry")]
+#[error("the log is not an event of an ERC-8004 registry")]
 pub struct UnknownEvent;
 
 impl Event {

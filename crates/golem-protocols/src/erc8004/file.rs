@@ -115,16 +115,16 @@ pub struct ReadService {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// File beyond [`MAX_BYTES`].
-    #[error("{length} bytes are too long for a registration file: at most {MAX_BYTES} are read")]
+    #[error("{length} bytes are too long for a registration file: at most {MAX_BYTES} are accepted")]
     TooLong {
         /// Length of the input in bytes, encoded if it was a data URI.
         length: usize,
     },
     /// Address that is not a data URI.
-    #[error("not a data URI of a registration: it begins with \"data:application/json;base64,\"")]
+    #[error("not a data URI of a registration: it must begin with \"data:application/json;base64,\"")]
     NotData,
     /// Data URI that is not valid base64.
-    #[error("the data URI is not in base64")]
+    #[error("the data URI is not valid base64")]
     NotBase64,
     /// Content that is not JSON or has another structure.
     #[error("not a registration file: {0}")]

@@ -32,7 +32,7 @@ pub struct AgentId {
 
 /// Error for text that is not an agent id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an agent is named by the chain's id and its number, such as 8453:42")]
+#[error("name an agent by chain id and number, such as 8453:42")]
 pub struct AgentIdError;
 
 impl fmt::Display for AgentId {
@@ -67,7 +67,7 @@ pub struct Registry {
 /// Error for text that is not a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a registry is named by namespace, chain and address, such as eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"
+    "name a registry by namespace, chain and address, such as eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"
 )]
 pub struct RegistryError;
 

@@ -17,7 +17,7 @@ pub struct Opened {
 
 /// Error for a log that does not open an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log is no Open event of ERC-7683")]
+#[error("the log is not an ERC-7683 Open event")]
 pub struct UnknownOpen;
 
 impl Opened {

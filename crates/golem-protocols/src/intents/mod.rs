@@ -50,7 +50,7 @@ pub struct Intent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Encoding beyond [`MAX_ENCODED`].
-    #[error("{length} bytes are no order: at most {MAX_ENCODED} are read")]
+    #[error("{length} bytes are too long for an order: at most {MAX_ENCODED} are accepted")]
     TooLong {
         /// Length in bytes.
         length: usize,
@@ -64,13 +64,13 @@ pub enum DecodeError {
         reason: String,
     },
     /// Encoding that decodes, but differs from the output of `abi.encode`.
-    #[error("the bytes read as an {what} but are not its standard encoding: encode it anew")]
+    #[error("the bytes decode as an {what} but are not its standard encoding: encode it again")]
     NotCanonical {
         /// Name of the expected structure.
         what: &'static str,
     },
     /// Order data of an unsupported type, with its hash.
-    #[error("the order data is of type {0}, which is not read")]
+    #[error("the order data is of type {0}, which is not supported")]
     AnotherType(B256),
     /// Origin chain id beyond 64 bits.
     #[error("the origin chain's id {0} is too large")]

@@ -53,7 +53,7 @@ pub fn told(bid: &RelayerBid) -> Value {
 /// # Errors
 /// Returns a description of the problem.
 pub fn bids(answer: &Value) -> Result<Vec<RelayerBid>, &'static str> {
-    let bids = answer.get("bids").and_then(Value::as_array).ok_or("no list of bids")?;
+    let bids = answer.get("bids").and_then(Value::as_array).ok_or("not a list of bids")?;
     bids.iter()
         .take(MOST_BIDS)
         .map(|bid| {
@@ -67,7 +67,7 @@ pub fn bids(answer: &Value) -> Result<Vec<RelayerBid>, &'static str> {
                     chosen: bid.get("chosen").and_then(Value::as_bool).unwrap_or(false),
                 })
             };
-            read().ok_or("a bid that cannot be read")
+            read().ok_or("an unreadable bid")
         })
         .collect()
 }
@@ -93,7 +93,7 @@ impl IntentGateway for HttpIntents {
             let body = json!({ "encodedOrder": intent.encode(), "signature": signature });
             let answer = self.service.post("/intents", &body).await?;
             let id = answer.get("intentId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
-            id.ok_or_else(|| nonsense("an answer without an intent's id"))
+            id.ok_or_else(|| nonsense("a response without an intent id"))
         })
     }
 
@@ -140,10 +140,10 @@ mod tests {
             json!({"seconds": "soon"}),
             json!({"seconds": -1}),
         ] {
-            assert_eq!(bids(&bid(change.clone())), Err("a bid that cannot be read"), "{change}");
+            assert_eq!(bids(&bid(change.clone())), Err("an unreadable bid"), "{change}");
         }
         for value in [json!(null), json!([]), json!({"bids": "none"})] {
-            assert_eq!(bids(&value), Err("no list of bids"));
+            assert_eq!(bids(&value), Err("not a list of bids"));
         }
         let flood = json!({"bids": vec![bid(json!({}))["bids"][0].clone(); MOST_BIDS + 1]});
         assert_eq!(bids(&flood).unwrap().len(), MOST_BIDS);

@@ -35,7 +35,7 @@ pub enum Fault {
         expected: Address,
     },
     /// Intent of another user.
-    #[error("the intent is {found}'s, but {expected} would sign it")]
+    #[error("the intent belongs to {found}, but {expected} would sign it")]
     User {
         /// User in the intent.
         found: Address,
@@ -59,7 +59,7 @@ pub enum Fault {
         expected: u64,
     },
     /// Origin and destination are the same chain.
-    #[error("the intent stays on chain {0}: swap there instead")]
+    #[error("the intent stays on chain {0}: use a swap instead")]
     SameChain(u64),
     /// Another recipient than expected.
     #[error("the intent pays {found}, but everything must go to {expected}")]
@@ -70,16 +70,16 @@ pub enum Fault {
         expected: Address,
     },
     /// Input amount of zero.
-    #[error("the input is zero: name what is to be sent")]
+    #[error("the input is zero: set the amount to send")]
     ZeroInput,
     /// Output amount of zero.
-    #[error("the output is zero: name the least that is to arrive")]
+    #[error("the output is zero: set the minimum that must arrive")]
     ZeroOutput,
     /// Native token, which the settlers do not hold.
-    #[error("the {0} token is the native coin: wrap it first")]
+    #[error("the {0} token is the native token: wrap it first")]
     NativeCoin(&'static str),
     /// Deadline for opening that has passed.
-    #[error("the open deadline {deadline} is not in the future: it is {now} now")]
+    #[error("the open deadline {deadline} is not in the future: the time is {now}")]
     OpenDeadlinePassed {
         /// Deadline in the intent, in seconds since the Unix epoch.
         deadline: u32,
@@ -95,10 +95,10 @@ pub enum Fault {
         open: u32,
     },
     /// Exclusivity for one relayer.
-    #[error("the intent keeps itself for relayer {0}: leave the exclusive relayer out")]
+    #[error("the intent is exclusive to relayer {0}: remove the exclusive relayer")]
     Exclusive(Address),
     /// Message for a call on arrival.
-    #[error("the intent carries a message to be called on arrival: leave it out")]
+    #[error("the intent has a message that is called on arrival: remove it")]
     Message,
 }
 

@@ -52,10 +52,10 @@ pub struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// Field that is missing or of another type.
-    #[error("\"{0}\" is missing or no {1}")]
+    #[error("\"{0}\" is missing or invalid; expected: {1}")]
     Field(&'static str, &'static str),
     /// Field that differs from the request.
-    #[error("\"{field}\" is {said}, but {asked} was asked for")]
+    #[error("\"{field}\" is {said}, but {asked} was requested")]
     Other {
         /// Name of the field.
         field: &'static str,
@@ -65,13 +65,13 @@ pub enum Wrong {
         asked: String,
     },
     /// Part of the output for another recipient.
-    #[error("it gives a part of the output to {0}, who was not asked for")]
+    #[error("it gives part of the output to {0}, which was not requested")]
     Share(SafeText),
     /// Unsupported protocol on the route.
-    #[error("it goes through a {0}, which is not routed here")]
+    #[error("it goes through a {0}, which is not supported here")]
     Protocol(SafeText),
     /// Too many paths, pools or tokens.
-    #[error("it has more {0} than are read")]
+    #[error("it has more {0} than are supported")]
     TooMany(&'static str),
 }
 
@@ -173,7 +173,7 @@ fn no_shares(quote: &Value, swapper: Address) -> Result<(), Wrong> {
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => true,
     };
     if ["portionBips", "portionAmount"].iter().any(|name| quote.get(*name).is_some_and(taken)) {
-        let who = at(quote, &["portionRecipient"]).and_then(Value::as_str).unwrap_or("nobody it names");
+        let who = at(quote, &["portionRecipient"]).and_then(Value::as_str).unwrap_or("an undeclared recipient");
         return Err(Wrong::Share(word(who)));
     }
     let outputs = at(quote, &["aggregatedOutputs"]).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
@@ -311,8 +311,8 @@ mod tests {
             ("/portionBips", json!(25), "part of the output"),
             ("/portionAmount", json!("1"), "part of the output"),
             ("/aggregatedOutputs/0/recipient", json!(Address::repeat_byte(7)), "part of the output"),
-            ("/route", json!("none"), "no list of paths"),
-            ("/route/0", json!(null), "no list of paths"),
+            ("/route", json!("none"), "expected: list of paths"),
+            ("/route/0", json!(null), "expected: list of paths"),
             ("/route/0/0/type", json!("v4-pool"), "v4-pool"),
             ("/route/0/0/address", json!("0x12"), "no address"),
             ("/route/1/0/amountIn", json!(null), "route.amountIn"),

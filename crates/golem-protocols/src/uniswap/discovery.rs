@@ -79,7 +79,7 @@ pub enum DiscoveryError {
         missing: &'static str,
     },
     /// Block that the endpoint does not know.
-    #[error("block {block} is not known; ask for a recent one")]
+    #[error("block {block} is unknown; use a recent one")]
     NoBlock {
         /// Block that was requested.
         block: String,

@@ -55,25 +55,23 @@ impl From<QuoteError> for ToolError {
                 let failed = Self::new(code, &error).detail("source", name);
                 match (cause, cause.refusal()) {
                     (ServiceError::Busy { after }, _) => failed
-                        .suggest("Ask again after that time; it lets itself be asked so often and no more.")
+                        .suggest("Try again after that time; the source limits the request rate.")
                         .detail("retry_after_seconds", after.as_secs()),
                     (_, Some(Refusal::NoRoute)) => failed.suggest(
-                        "Choose another pair or amount, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over \
-                         the pools on chain.",
+                        "Choose another pair or amount, or another source: BARDO_QUOTE_SOURCE=own quotes from on-chain \
+                         pools.",
                     ),
                     (_, Some(Refusal::TooLittle)) => failed
-                        .suggest("Ask for more, or leave the source out with BARDO_QUOTE_SOURCE=own.")
+                        .suggest("Increase the amount, or use another source: BARDO_QUOTE_SOURCE=own.")
                         .detail("parameter", "amount"),
                     (_, Some(Refusal::Question)) => failed.suggest(
-                        "Read what it says: it does not answer this question. BARDO_QUOTE_SOURCE=own quotes over the \
-                         pools on chain.",
+                        "Read its message: it rejects this request. BARDO_QUOTE_SOURCE=own quotes from on-chain pools.",
                     ),
                     (_, Some(Refusal::Caller)) => failed.suggest(
-                        "Read what it says: the key it is asked with is set in BARDO_UNISWAP_API_KEY, its address in \
-                         BARDO_UNISWAP_API_URL.",
+                        "Read its message: its key is set in BARDO_UNISWAP_API_KEY, its URL in BARDO_UNISWAP_API_URL.",
                     ),
                     _ => failed.suggest(
-                        "Ask again, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over the pools on chain.",
+                        "Try again, or use another source: BARDO_QUOTE_SOURCE=own quotes from on-chain pools.",
                     ),
                 }
             }

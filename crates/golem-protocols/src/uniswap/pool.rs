@@ -48,16 +48,16 @@ impl std::fmt::Display for Version {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// Pool without enough liquidity for the amount.
-    #[error("pool {pool} does not hold enough liquidity for this amount; ask for less")]
+    #[error("pool {pool} has too little liquidity for this amount; reduce it")]
     InsufficientLiquidity {
         /// Address of the pool.
         pool: Address,
     },
     /// Amount of zero.
-    #[error("an amount of zero cannot be swapped; give an amount above zero")]
+    #[error("an amount of zero cannot be swapped; use an amount above zero")]
     ZeroAmount,
     /// Amount beyond the signed 256-bit integers that pools use.
-    #[error("the amount is above 2^255 - 1 raw units, the most a pool can count")]
+    #[error("the amount is above 2^255 - 1 raw units, the maximum of a pool")]
     AmountTooLarge,
     /// Token that the pool does not contain.
     #[error("token {token} is not in pool {pool}")]
@@ -68,7 +68,7 @@ pub enum PoolError {
         pool: Address,
     },
     /// Inconsistent pool state.
-    #[error("pool {pool} reports a state no pool can be in: {what}")]
+    #[error("pool {pool} reports an impossible state: {what}")]
     InvalidState {
         /// Address of the pool.
         pool: Address,

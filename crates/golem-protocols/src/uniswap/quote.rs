@@ -36,7 +36,7 @@ const WORST: i32 = 100;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuoteError {
     /// Configured source that is not available.
-    #[error("quotes were asked for from {name}, which this program cannot use: {why}")]
+    #[error("{name} is selected for quotes, but cannot be used: {why}")]
     Absent {
         /// Name of the source.
         name: &'static str,
@@ -44,7 +44,7 @@ pub enum QuoteError {
         why: &'static str,
     },
     /// Source that failed or found no quote.
-    #[error("{name} gives no quote: {error}")]
+    #[error("{name} returned no quote: {error}")]
     Service {
         /// Name of the source.
         name: &'static str,
@@ -52,7 +52,7 @@ pub enum QuoteError {
         error: ServiceError,
     },
     /// Claim that does not hold.
-    #[error("what {name} answers is refused: {why}")]
+    #[error("the response of {name} is rejected: {why}")]
     Refused {
         /// Name of the source.
         name: &'static str,
@@ -322,7 +322,7 @@ pub async fn rebuilt(
     };
     if ahead(ask.request.exact, claimed, counted) > CLAIM_TOLERANCE {
         let block = snapshot.block_number;
-        let why = format!("it claims {claimed}, and its pools come to {counted} at block {block}");
+        let why = format!("it claims {claimed}, but its pools give {counted} at block {block}");
         return Err(QuoteError::refused(name, why));
     }
     let own = match ask.pools.route(ask.request, BlockId::from(snapshot.block_hash)).await {
@@ -333,7 +333,7 @@ pub async fn rebuilt(
     let ahead_bps = own.as_ref().map(|own| ahead(ask.request.exact, after_gas(&route), after_gas(own)));
     if let Some(behind) = ahead_bps.filter(|ahead| *ahead < -WORST) {
         let behind = behind.unsigned_abs();
-        let why = format!("after gas its route is {behind} bps worse than the best over the pools on chain");
+        let why = format!("after gas, its route is {behind} bps worse than the best route over on-chain pools");
         return Err(QuoteError::refused(name, why));
     }
     let own = own.map(|own| if matches!(own.exact, Exact::In(_)) { own.amount_out } else { own.amount_in });

@@ -55,22 +55,22 @@ pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
 /// # Errors
 /// Returns a description of the problem.
 pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hearsay>, &'static str> {
-    let orders = answer.get("orders").and_then(Value::as_array).ok_or("no list of orders")?;
+    let orders = answer.get("orders").and_then(Value::as_array).ok_or("not a list of orders")?;
     let id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
     let Some(order) = orders.iter().find(|order| id(order) == Some(hash)) else { return Ok(None) };
     let text = |name: &str| order.get(name).and_then(Value::as_str);
     if order.get("chainId").and_then(Value::as_u64) != Some(chain_id) {
         return Err("an order of another chain");
     }
-    let status = text("orderStatus").and_then(ServiceStatus::of_word).ok_or("a status that is none")?;
-    let kind = text("type").and_then(OrderKind::named).ok_or("a kind of order that is none")?;
+    let status = text("orderStatus").and_then(ServiceStatus::of_word).ok_or("an unknown status")?;
+    let kind = text("type").and_then(OrderKind::named).ok_or("an unknown kind of order")?;
     let encoded = text("encodedOrder").and_then(|text| hex::decode(text).ok()).ok_or("no encoded order")?;
-    let cosigned = Order::decode(kind, &encoded).map_err(|_| "an encoded order that cannot be read")?;
+    let cosigned = Order::decode(kind, &encoded).map_err(|_| "an unreadable encoded order")?;
     if cosigned.hash() != hash {
-        return Err("another order under this id");
+        return Err("a different order under this id");
     }
     let transaction = match text("txHash") {
-        Some(text) => Some(B256::from_str(text).map_err(|_| "a transaction hash that is none")?),
+        Some(text) => Some(B256::from_str(text).map_err(|_| "an invalid transaction hash")?),
         None => None,
     };
     let best_bid = order.get("bestBid").and_then(bid);
@@ -104,7 +104,7 @@ impl OrderGateway for HttpOrders {
         Box::pin(async move {
             let answer = self.service.post("/order", &submission(self.chain_id, order, signature)).await?;
             let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
-            id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("an answer without an order id", 60)))
+            id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("a response without an order id", 60)))
         })
     }
 
@@ -185,10 +185,7 @@ mod tests {
         assert_eq!((good.status, good.transaction), (ServiceStatus::Filled, Some(B256::repeat_byte(3))));
         assert_eq!(good.cosigned.unwrap().hash(), hash);
         let other = B256::repeat_byte(9);
-        assert_eq!(hearsay(&told(other, json!({})), other, 31_337), Err("another order under this id"));
-        assert_eq!(
-            hearsay(&told(hash, json!({"txHash": "0x12"})), hash, 31_337),
-            Err("a transaction hash that is none")
-        );
+        assert_eq!(hearsay(&told(other, json!({})), other, 31_337), Err("a different order under this id"));
+        assert_eq!(hearsay(&told(hash, json!({"txHash": "0x12"})), hash, 31_337), Err("an invalid transaction hash"));
     }
 }

@@ -57,20 +57,17 @@ impl Sidecar {
             fields.insert("id".to_owned(), id.clone().into());
         }
         let line = tokio::time::timeout(self.patience, self.exchange(format!("{question}\n")));
-        let line = line.await.map_err(|_| unreachable(&format_args!("no answer in {} s", self.patience.as_secs())))?;
+        let line =
+            line.await.map_err(|_| unreachable(&format_args!("no response in {} s", self.patience.as_secs())))?;
         let line = line.map_err(|error| unreachable(&error))?;
         let nonsense = |what: &str| ServiceError::Nonsense(SafeText::clean(what, MAX_TEXT));
         if line.last() != Some(&b'\n') {
             let long = line.len() as u64 >= MAX_LINE;
-            return Err(nonsense(if long {
-                "a line of more than 1 MiB"
-            } else {
-                "an answer that ends before its end"
-            }));
+            return Err(nonsense(if long { "a line of more than 1 MiB" } else { "a truncated response" }));
         }
-        let answer: Value = serde_json::from_slice(&line).map_err(|_| nonsense("an answer that is not JSON"))?;
+        let answer: Value = serde_json::from_slice(&line).map_err(|_| nonsense("a response that is not JSON"))?;
         if answer.get("id").and_then(Value::as_str) != Some(&id) {
-            return Err(nonsense("an answer to another question"));
+            return Err(nonsense("a response to another request"));
         }
         if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
             let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -93,7 +90,7 @@ impl Sidecar {
 
     #[cfg(not(unix))]
     async fn exchange(&self, _: String) -> io::Result<Vec<u8>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "there are no Unix sockets here"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "Unix sockets are not available on this system"))
     }
 }
 

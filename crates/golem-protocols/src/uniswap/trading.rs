@@ -149,7 +149,7 @@ impl QuoteSource for TradingApi {
             let asked = ask.asked_with_coin();
             let routing = answer.get("routing").and_then(Value::as_str).unwrap_or("nothing");
             if routing != "CLASSIC" {
-                let why = format!("it was asked for a swap through pools and answers {routing}");
+                let why = format!("it was asked for a swap through pools, but returned {routing}");
                 return Err(QuoteError::refused(NAME, why));
             }
             let quote = answer.get("quote").cloned().unwrap_or_default();
@@ -201,7 +201,7 @@ impl QuoteSource for TradingApi {
                     order(quote, ask).map(Some).map_err(|wrong| QuoteError::refused(NAME, wrong))
                 }
                 other => {
-                    let why = format!("it was asked for a {} order and answers {other}", ask.kind);
+                    let why = format!("it was asked for a {} order, but returned {other}", ask.kind);
                     Err(QuoteError::refused(NAME, why))
                 }
             }

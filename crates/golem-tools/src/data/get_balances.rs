@@ -96,20 +96,20 @@ pub struct GetBalances;
 impl ReadTool for GetBalances {
     const META: ToolMeta = ToolMeta {
         name: "get_balances",
-        description: "Lists what the wallet, or another account, holds on one chain or on all, exact and in dollars. \
-                      Balances of one chain are all of the same block.",
+        description: "Lists the balances of the wallet or another account on one chain or all, exact and in dollars. \
+                      All balances of a chain are from the same block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Fast,
         progress_steps: &["Resolving tokens", "Reading balances", "Reading prices"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Balances per chain with dollar values. Call it before planning a trade and after one.",
+        prompt_snippet: "Balances per chain with dollar values. Call it before planning a trade and after making one.",
         prompt_guidelines: Guidelines {
-            thriving: "Look before and after each trade.",
-            cautious: "Look before each trade and keep enough coin for gas.",
-            declining: "Look to plan exits, the riskiest holding first.",
-            terminal: "Look to see what is left to sell.",
+            thriving: "Check before and after each trade.",
+            cautious: "Check before each trade, and keep enough of the native token for gas.",
+            declining: "Check to plan exits, the riskiest holding first.",
+            terminal: "Check what is left to sell.",
             memory: None,
         },
         idempotent: true,
@@ -141,7 +141,7 @@ impl ReadTool for GetBalances {
         if named.is_some_and(|named| named.len() > MOST_TOKENS) {
             return Err(ToolError::new(
                 ErrorCode::ValidationFailed,
-                format_args!("parameter `tokens`: at most {MOST_TOKENS} can be asked about at once"),
+                format_args!("parameter `tokens`: at most {MOST_TOKENS} tokens per call"),
             )
             .detail("parameter", "tokens"));
         }
@@ -162,14 +162,14 @@ impl ReadTool for GetBalances {
         let mut explanation = if all_priced {
             format!("The account holds ${shown}.")
         } else {
-            format!("The account holds ${shown}, and something without a price beside it.")
+            format!("The account holds ${shown}, plus tokens without a price.")
         };
         if world.paper().is_some() {
-            explanation.push_str(" PAPER: what moved on paper is counted in.");
+            explanation.push_str(" PAPER: includes paper trades.");
         }
         let not_reached: Vec<String> = lost.iter().map(|lost| lost.name.clone()).collect();
         if !not_reached.is_empty() {
-            explanation.push_str(&format!(" Not counted, because not reached: {}.", not_reached.join(", ")));
+            explanation.push_str(&format!(" Not included, because unreachable: {}.", not_reached.join(", ")));
         }
         Ok(Reply::new(
             Output { account: account.to_string(), total_usd: total.to_string(), all_priced, chains, not_reached },
@@ -213,15 +213,18 @@ async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Ve
         .collect();
     let answers = chain.ask(calls).await?;
     let missing = |what: &dyn std::fmt::Display| {
-        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} does not tell {what}", chain.network()))
+        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} does not return {what}", chain.network()))
     };
     let balances = asked
         .into_iter()
         .map(|(token, call)| {
             let raw = match &call {
-                None => coin.take(&answers).ok_or_else(|| missing(&"the balance of the coin"))?,
+                None => coin.take(&answers).ok_or_else(|| missing(&"the native balance"))?,
                 Some(call) => call.take(&answers).ok_or_else(|| {
-                    ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+                    ToolError::new(
+                        ErrorCode::TokenInvalid,
+                        format_args!("{} does not respond to balanceOf", token.symbol),
+                    )
                 })?,
             };
             let raw = world.balance(chain.network().chain_id, account, token.id, raw)?;
@@ -252,7 +255,7 @@ async fn value(chain: &WorldChain, held: Held, all: bool) -> Result<(ChainBalanc
                 (Some(price.usd.to_string()), Some(value.to_string()), None)
             }
             Some(Err(unknown)) => (None, None, Some(unknown.to_string())),
-            None => (None, None, Some("this chain's wrapped coin is not known".to_owned())),
+            None => (None, None, Some("this chain's wrapped native token is unknown".to_owned())),
         };
         balances.push(Balance {
             token: token.symbol.to_string(),
@@ -279,5 +282,5 @@ async fn value(chain: &WorldChain, held: Held, all: bool) -> Result<(ChainBalanc
 }
 
 fn too_much(error: bardo_base::units::UsdError) -> ToolError {
-    ToolError::new(ErrorCode::PriceUnavailable, format_args!("the value cannot be told: {error}"))
+    ToolError::new(ErrorCode::PriceUnavailable, format_args!("the value cannot be computed: {error}"))
 }

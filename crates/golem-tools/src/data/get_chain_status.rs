@@ -87,20 +87,20 @@ pub struct GetChainStatus;
 impl ReadTool for GetChainStatus {
     const META: ToolMeta = ToolMeta {
         name: "get_chain_status",
-        description: "Tells how well each configured chain can be reached: condition, latest block, base fee, \
-                      latency, and every endpoint behind it.",
+        description: "Shows the health of each configured chain: condition, latest block, base fee, latency, and each \
+                      of its endpoints.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Fast,
-        progress_steps: &["Asking the chain", "Reading endpoint health"],
+        progress_steps: &["Reading chain state", "Reading endpoint health"],
         sprite_trigger: SpriteTrigger::Thinking,
         prompt_snippet: "Condition, latest block and latency of each chain. Read-only; changes nothing.",
         prompt_guidelines: Guidelines {
-            thriving: "Look before moving assets to another chain, and when a call was slow.",
-            cautious: "Look before every trade; do not trade on a degraded chain.",
-            declining: "Look before an exit, and choose the healthy chain where there is a choice.",
-            terminal: "Look once before the last exits.",
+            thriving: "Check before moving assets to another chain, and after a slow call.",
+            cautious: "Check before every trade; do not trade on a degraded chain.",
+            declining: "Check before an exit, and choose the healthy chain where there is a choice.",
+            terminal: "Check once before the last exits.",
             memory: None,
         },
         idempotent: true,
@@ -119,7 +119,7 @@ impl ReadTool for GetChainStatus {
     }
 
     async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
-        context.step("Asking the chain");
+        context.step("Reading chain state");
         let world = &context.world;
         let (asked, lost) = match &params.chain {
             Some(name) => (vec![world.chain(name)?], &[][..]),

@@ -86,21 +86,21 @@ pub struct GetPoolInfo;
 impl ReadTool for GetPoolInfo {
     const META: ToolMeta = ToolMeta {
         name: "get_pool_info",
-        description: "Lists the Uniswap V2 and V3 pools between two tokens: price, fee, what each holds, and for V3 \
-                      liquidity and tick. All figures are of one block.",
+        description: "Lists the Uniswap V2 and V3 pools between two tokens: price, fee, balances, and for V3 liquidity \
+                      and tick. All figures are from one block.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Medium,
-        progress_steps: &["Resolving tokens", "Reading pools", "Reading holdings"],
+        progress_steps: &["Resolving tokens", "Reading pools", "Reading pool balances"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Pools between two tokens with price, fee and depth. For what a trade would give, ask for a \
+        prompt_snippet: "Pools between two tokens with price, fee and depth. For the output of a trade, request a \
                          quote.",
         prompt_guidelines: Guidelines {
-            thriving: "Look at depth before sizing a trade; one above 1 % of a pool should be split.",
-            cautious: "Look at depth before every trade and prefer the deepest pool.",
-            declining: "Look at the pools of what you want to leave, the shallowest first.",
-            terminal: "Only where an exit's quote shows a high impact.",
+            thriving: "Check depth before sizing a trade; split a trade above 1 % of a pool.",
+            cautious: "Check depth before every trade and prefer the deepest pool.",
+            declining: "Check the pools of the tokens to exit, the shallowest first.",
+            terminal: "Use only when an exit's quote shows a high impact.",
             memory: None,
         },
         idempotent: true,
@@ -126,7 +126,10 @@ impl ReadTool for GetPoolInfo {
         if a == b {
             return Err(ToolError::new(
                 ErrorCode::ValidationFailed,
-                format_args!("{} and {} are the same token to a pool; name two", token_a.symbol, token_b.symbol),
+                format_args!(
+                    "{} and {} are the same token to a pool; name two different ones",
+                    token_a.symbol, token_b.symbol
+                ),
             ));
         }
         context.step("Reading pools");
@@ -144,7 +147,7 @@ impl ReadTool for GetPoolInfo {
                 format_args!("no pool{tier} between {} and {} on {}", token_a.symbol, token_b.symbol, chain.network()),
             ));
         }
-        context.step("Reading holdings");
+        context.step("Reading pool balances");
         let mut calls = Calls::default();
         let held: Vec<_> = pools
             .iter()
@@ -159,7 +162,7 @@ impl ReadTool for GetPoolInfo {
         let answers = answers?;
         let price = |at: usize| prices.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
         let silent = |token: &Token| {
-            ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+            ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not respond to balanceOf", token.symbol))
         };
         let mut listed = Vec::with_capacity(pools.len());
         for ((pool, a_is_token0), (of_a, of_b)) in pools.into_iter().zip(held) {

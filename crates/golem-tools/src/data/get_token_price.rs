@@ -50,18 +50,18 @@ pub struct GetTokenPrice;
 impl ReadTool for GetTokenPrice {
     const META: ToolMeta = ToolMeta {
         name: "get_token_price",
-        description: "Gives the dollar price of one whole token from the chain's price feeds, with its source and \
-                      age. Where no live source covers the token it says why, and never answers zero.",
+        description: "Returns the dollar price of one whole token from the chain's price feeds, with its source and \
+                      age. If no live source covers the token, it returns the reason, never zero.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Fast,
         progress_steps: &["Resolving token", "Reading price feeds"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Dollar price of a token with source and age. For what a trade would give, ask for a quote.",
+        prompt_snippet: "Dollar price of a token with source and age. For the output of a trade, request a quote.",
         prompt_guidelines: Guidelines {
-            thriving: "Use it to value what you hold and to compare with quotes.",
-            cautious: "Compare it with every quote; a gap of more than 2 % is a reason to wait.",
+            thriving: "Use it to value holdings and to compare with quotes.",
+            cautious: "Compare it with every quote; wait if they differ by more than 2 %.",
             declining: "Use it to judge whether an exit's quote is fair.",
             terminal: "Use it once per asset to be sold.",
             memory: None,

@@ -69,18 +69,18 @@ pub struct SearchTokens;
 impl ReadTool for SearchTokens {
     const META: ToolMeta = ToolMeta {
         name: "search_tokens",
-        description: "Finds tokens on a chain by part of their symbol or name, or tells what is at an address, with \
-                      a warning where a token imitates a listed one.",
+        description: "Finds tokens on a chain by part of their symbol or name, or identifies the token at an address, \
+                      with a warning if a token imitates a listed one.",
         category: Category::Data,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Fast,
-        progress_steps: &["Searching the list", "Reading the contract"],
+        progress_steps: &["Searching the token list", "Reading the contract"],
         sprite_trigger: SpriteTrigger::Thinking,
         prompt_snippet: "Finds tokens by symbol, name or address. Use it before naming a token you have not used yet.",
         prompt_guidelines: Guidelines {
-            thriving: "Search whenever a symbol is new to you; use the address it gives.",
-            cautious: "Search before naming any token, and keep to listed ones.",
+            thriving: "Search when a symbol is new to you; use the address it returns.",
+            cautious: "Search before naming any token, and use only listed ones.",
             declining: "Search only for what an exit needs.",
             terminal: "Not needed: sell what is held into the stables and ETH you know.",
             memory: None,
@@ -112,7 +112,7 @@ impl ReadTool for SearchTokens {
                 .detail("parameter", "limit"));
             }
         };
-        context.step("Searching the list");
+        context.step("Searching the token list");
         let query = params.query.trim();
         let mut tokens = if query.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("0x")) {
             context.step("Reading the contract");
@@ -127,13 +127,13 @@ impl ReadTool for SearchTokens {
             (0, _) => {
                 let near = nearest(query, network.book.tokens().iter().map(|token| token.symbol.as_str()));
                 let near = near.map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
-                format!("No known token on {} fits that.{near}", network.name)
+                format!("No known token on {} matches.{near}", network.name)
             }
             (1, Some(only)) => match &only.warning {
                 Some(warning) => format!("Do not trade it: {warning}."),
                 None => format!("{} is {} on {}.", only.symbol, only.name, network.name),
             },
-            _ => format!("{total} known tokens on {} fit.", network.name),
+            _ => format!("{total} known tokens on {} match.", network.name),
         };
         let output = Output { chain: network.name.clone(), chain_id: network.chain_id, total: total as u64, tokens };
         Ok(Reply::new(output, explanation))

@@ -139,7 +139,7 @@ pub enum ApprovalMode {
 
 /// Error for text that is not an approval mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no way to approve; known: never, ask, always")]
+#[error("`{0}` is not an approval mode; use never, ask or always")]
 pub struct UnknownMode(SafeText);
 
 impl FromStr for ApprovalMode {

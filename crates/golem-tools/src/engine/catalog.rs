@@ -18,7 +18,8 @@ pub enum CatalogError {
     Duplicate(&'static str),
     /// Malformed tool name.
     #[error(
-        "`{0}` is no tool name: use a lower-case letter first, then lower-case letters, digits and underscores, up to 64"
+        "`{0}` is not a valid tool name: start with a lower-case letter, then use lower-case letters, digits and \
+         underscores, at most 64 characters"
     )]
     Name(&'static str),
     /// Inconsistent tool definition.
@@ -35,7 +36,7 @@ pub enum CatalogError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// Unknown tool name.
-    #[error("no tool is called `{name}`{}", .nearest.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("unknown tool `{name}`{}", .nearest.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
         /// Given name, with control characters removed.
         name: SafeText,
@@ -209,7 +210,7 @@ fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
     let guidelines = &meta.prompt_guidelines;
     let texts = [meta.description, meta.prompt_snippet, guidelines.thriving, guidelines.cautious];
     if texts.into_iter().chain([guidelines.declining, guidelines.terminal]).any(|text| text.trim().is_empty()) {
-        return Err(fault("description, snippet and every guideline need a text".to_owned()));
+        return Err(fault("description, snippet and every guideline must not be empty".to_owned()));
     }
     let input_schema = (def.input_schema)();
     let output_schema = (def.output_schema)();
@@ -237,7 +238,7 @@ fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
         Handler::Read(bind) => bind(&example, &parameters).map(drop),
         Handler::Write(bind) => bind(&example, &parameters).map(drop),
     }
-    .map_err(|error| fault(format!("it refuses its own example: {error}")))?;
+    .map_err(|error| fault(format!("it rejects its own example: {error}")))?;
     Ok(Entry { def, input_schema, output_schema, example, parameters, secret_fields })
 }
 

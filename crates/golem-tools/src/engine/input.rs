@@ -89,7 +89,7 @@ fn invalid(message: impl fmt::Display) -> ToolError {
 }
 
 fn too_long(bytes: usize) -> ToolError {
-    invalid(format_args!("the input is {bytes} bytes long; at most {MAX_INPUT_BYTES} are read"))
+    invalid(format_args!("the input is {bytes} bytes long; at most {MAX_INPUT_BYTES} are accepted"))
 }
 
 fn too_deep() -> String {
@@ -112,7 +112,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
         return Err(too_long(text.len()));
     }
     if text.trim().is_empty() {
-        return Err(invalid("the input is empty; expected a JSON object of parameters, `{}` where there are none"));
+        return Err(invalid("the input is empty; expected a JSON object of parameters, or `{}` without parameters"));
     }
     unambiguous(text).map_err(|error| invalid(format_args!("the input is not valid JSON: {error}")))
 }
@@ -121,7 +121,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
 fn measure(value: &Value, depth: usize, left: &mut usize) -> Result<(), ToolError> {
     let spend = |bytes: usize, left: &mut usize| {
         *left = left.checked_sub(bytes).ok_or_else(|| {
-            invalid(format_args!("the input is longer than {MAX_INPUT_BYTES} bytes; that much is read at most"))
+            invalid(format_args!("the input is longer than {MAX_INPUT_BYTES} bytes, which is the limit"))
         })?;
         Ok(())
     };

@@ -134,7 +134,7 @@ impl Claim {
         if !(1..=128).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(ToolError::new(
                 ErrorCode::ValidationFailed,
-                "an idempotency key is 1 to 128 visible ASCII characters without spaces",
+                "an idempotency key must be 1 to 128 visible ASCII characters without spaces",
             ));
         }
         let claim =
@@ -151,7 +151,7 @@ impl Claim {
                 Ok(response) => Ok(Claimed::Answered(Box::new(response))),
                 Err(error) => Err(ToolError::new(
                     ErrorCode::StoreUnavailable,
-                    format_args!("the answer kept under this key cannot be read: {error}"),
+                    format_args!("the response stored under this key cannot be read: {error}"),
                 )),
             },
             Found::Running { first, session, acted } => {
@@ -163,7 +163,7 @@ impl Claim {
             }
             Found::Other(tool) => Err(ToolError::new(
                 ErrorCode::IdempotencyConflict,
-                format_args!("the key `{}` was used for another call, of {tool}", claim.key),
+                format_args!("the key `{}` was already used for another call, of {tool}", claim.key),
             )),
         }
     }
@@ -172,11 +172,11 @@ impl Claim {
         ToolError::new(
             ErrorCode::CallInProgress,
             format_args!(
-                "a call of {} with the key `{}` is still running, or ended without an answer while it acted",
+                "a call of {} with the key `{}` is still running, or was interrupted while it acted",
                 self.tool, self.key
             ),
         )
-        .suggest(format_args!("Look at what call {first} did before calling again under another key."))
+        .suggest(format_args!("Check what call {first} did before calling again under another key."))
         .detail("first_call_id", first)
     }
 
@@ -186,7 +186,7 @@ impl Claim {
     /// `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn keep(self, response: &ToolResponse) -> Result<(), ToolError> {
         let text = serde_json::to_string(response).map_err(|error| {
-            ToolError::new(ErrorCode::StoreUnavailable, format_args!("cannot write the answer: {error}"))
+            ToolError::new(ErrorCode::StoreUnavailable, format_args!("cannot write the response: {error}"))
         })?;
         let Self { store, golem_id, key, call_id, .. } = self;
         let kept = store.write(move |tx| {
@@ -214,10 +214,7 @@ impl Claim {
         });
         match noted.await.map_err(unavailable)? {
             1 => Ok(()),
-            _ => Err(ToolError::new(
-                ErrorCode::CallInProgress,
-                "another call has taken the key meanwhile; nothing was signed",
-            )),
+            _ => Err(ToolError::new(ErrorCode::CallInProgress, "another call is using this key; nothing was signed")),
         }
     }
 

@@ -195,15 +195,15 @@ pub fn envelope() -> Value {
     let text = |about: &str| json!({ "type": "string", "description": about });
     let figures = json!({
         "type": "object", "additionalProperties": false, "required": ["unit", "limit", "value"],
-        "description": "The figures behind the words, as decimal strings in one unit; absent for a rule without figures.",
+        "description": "Figures of the violation, as decimal strings in one unit; absent for a rule without figures.",
         "properties": {
             "unit": words(&FigureUnit::ALL.map(|unit| json!(unit))),
             "limit": text("Limit of the rule."),
-            "value": text("What the call comes to together with what counts before it."),
-            "left": text("What the limit leaves now; absent where the rule leaves no amount."),
+            "value": text("Total of the call and of the earlier actions that count."),
+            "left": text("Amount that the limit allows now; absent if the rule allows none."),
             "frees_in_seconds": {
                 "type": "integer", "minimum": 0,
-                "description": "Seconds until the limit leaves more; absent where time alone frees nothing.",
+                "description": "Seconds until the limit allows more; absent if waiting does not help.",
             },
         },
     });
@@ -211,9 +211,9 @@ pub fn envelope() -> Value {
         "type": "object", "additionalProperties": false, "required": ["rule", "limit", "value", "would_pass"],
         "properties": {
             "rule": text("Name of the rule, as in the policy."),
-            "limit": text("What the rule allows, in words."),
-            "value": text("What was asked, in words."),
-            "would_pass": text("What would pass, in words."),
+            "limit": text("Limit of the rule, as text."),
+            "value": text("Requested value, as text."),
+            "would_pass": text("Value that would pass, as text."),
             "figures": figures,
         },
     });
@@ -223,14 +223,14 @@ pub fn envelope() -> Value {
         "properties": {
             "code": words(&codes),
             "category": words(&ErrorCategory::ALL.map(|category| json!(category))),
-            "message": text("What went wrong."),
+            "message": text("Description of the error."),
             "recoverable": {
-                "type": "boolean", "description": "Whether to try again once what the suggestion says is done.",
+                "type": "boolean", "description": "Whether a retry can succeed after following the suggestion.",
             },
-            "suggestion": text("What to do about it."),
+            "suggestion": text("Suggested action."),
             "details": {
                 "type": "object", "required": ["group"],
-                "description": "Facts of this error; fields beside these two depend on the code.",
+                "description": "Details of this error; further fields depend on the code.",
                 "properties": {
                     "group": words(&ErrorGroup::ALL.map(|group| json!(group))),
                     "violations": { "type": "array", "items": violation },
@@ -241,16 +241,16 @@ pub fn envelope() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ToolResponse",
-        "description": "What every call of a tool answers with.",
+        "description": "Response of every tool call.",
         "type": "object", "additionalProperties": false,
         "required": ["call_id", "status", "data", "error", "decision_hints", "explanation"],
         "properties": {
-            "call_id": { "type": "string", "minLength": 26, "maxLength": 26, "description": "The call that it answers." },
+            "call_id": { "type": "string", "minLength": 26, "maxLength": 26, "description": "Id of the call." },
             "status": words(&Status::ALL.map(|status| json!(status))),
-            "data": { "description": "The tool's output, as its own output schema says; null where there is none." },
+            "data": { "description": "Output of the tool, by its output schema; null if there is none." },
             "error": { "oneOf": [{ "type": "null" }, error] },
-            "decision_hints": { "description": "Facts that help to decide what to do next; null where there are none." },
-            "explanation": { "type": ["string", "null"], "description": "The same for a person." },
+            "decision_hints": { "description": "Data that helps to decide what to do next; null if there is none." },
+            "explanation": { "type": ["string", "null"], "description": "Result as text for a person." },
         },
     })
 }
@@ -280,7 +280,7 @@ mod tests {
             (json!({ "a": [{ "properties": 1 }], "map": { "any": "x" } }), None),
             (json!({ "a": [{ "properties": 1.5 }] }), Some("/a/0/properties: 1.5 is not of the type \"integer\"")),
             (json!({ "a": [], "map": { "any": 1 } }), Some("/map/any: 1 is not of the type \"string\"")),
-            (json!({ "a": [], "b": 1 }), Some("/b: no value fits here")),
+            (json!({ "a": [], "b": 1 }), Some("/b: no value is allowed here")),
             (json!({}), Some("/: `a` is missing")),
         ] {
             let told = mismatch(&schema, &value).map(|mismatch| mismatch.to_string());

@@ -524,7 +524,7 @@ fn definitions_that_do_not_fit_are_refused() {
         (&SUMMING, "no result field `trebled`; it has doubled, mode"),
         (&SHOWING, "no parameter `mood`; it has mode, pin, times"),
         (&LOOSE, "deny_unknown_fields"),
-        (&MISFIT, "refuses its own example: VALIDATION_FAILED: parameter `mode`"),
+        (&MISFIT, "rejects its own example: VALIDATION_FAILED: parameter `mode`"),
     ] {
         let error = Catalog::new([def]).unwrap_err().to_string();
         assert!(error.contains(wanted), "{error}");

@@ -236,10 +236,7 @@ impl World {
     /// `CHAIN_UNSUPPORTED` if no order service is connected.
     pub fn orders(&self) -> Result<&Orders, ToolError> {
         self.orders.as_ref().ok_or_else(|| {
-            ToolError::new(
-                ErrorCode::ChainUnsupported,
-                "no order service is connected, so nobody would settle an order",
-            )
+            ToolError::new(ErrorCode::ChainUnsupported, "no order service is connected, so no order can be settled")
         })
     }
 
@@ -327,7 +324,7 @@ impl World {
             Some(text) => address(text, "account"),
             None => self.account.ok_or_else(|| match self.lost.first() {
                 Some(lost) if self.chains.is_empty() => lost.reason.clone().into(),
-                _ => ToolError::new(ErrorCode::WalletNotConfigured, "no account is set up, and none was named"),
+                _ => ToolError::new(ErrorCode::WalletNotConfigured, "no account is set up, and the call names none"),
             }),
         }
     }
@@ -476,14 +473,14 @@ fn not_allowed(network: &Network, allowed: &str) -> ToolError {
     let chain = ChainId(network.chain_id).to_string();
     ToolError::new(
         ErrorCode::SafetyNotAllowed,
-        format_args!("the policy allows these chains: {allowed}; {chain} is not one of them"),
+        format_args!("the policy allows only these chains: {allowed}; {chain} is not one of them"),
     )
     .suggest("Name an allowed chain, or ask the operator to add this one to allowed_chains.")
     .violating(&[Violation::new(
         RuleName::AllowedChains,
         allowed.to_owned(),
         chain,
-        "the same on a chain of the list",
+        "the same call on an allowed chain",
     )])
 }
 

@@ -116,22 +116,22 @@ pub struct AssessMevRisk;
 impl ReadTool for AssessMevRisk {
     const META: ToolMeta = ToolMeta {
         name: "intel_assess_mev_risk",
-        description: "Weighs how much a sandwich could take from a swap, from its size, its slippage and the depth \
-                      of the pools it goes through, and says what would leave a sandwich nothing: a tighter \
+        description: "Estimates how much a sandwich could take from a swap, from its size, its slippage and the depth \
+                      of the pools on its route, and shows what would make a sandwich unprofitable: a tighter \
                       slippage, or several smaller trades. Changes no state.",
         category: Category::Intelligence,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Medium,
-        progress_steps: &["Resolving tokens", "Computing route", "Trying sandwiches"],
+        progress_steps: &["Resolving tokens", "Computing route", "Simulating sandwiches"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Says what a sandwich could take from a swap, and which slippage or splitting prevents it. \
+        prompt_snippet: "Estimates what a sandwich could take from a swap, and which slippage or split prevents it. \
                          For trades that are large for their pools.",
         prompt_guidelines: Guidelines {
-            thriving: "Ask before trades above $10K; split what takes more than 1 % of a pool.",
-            cautious: "Ask before every trade above $1K, and use the slippage it calls safe.",
-            declining: "Ask before each exit that is large for its pools, and split it where that is advised.",
-            terminal: "Ask only if the exit is large; leaving matters more than the last tenth of a percent.",
+            thriving: "Check trades above $10K; split a trade above 1 % of a pool.",
+            cautious: "Check every trade above $1K, and use the slippage it calls safe.",
+            declining: "Check each exit that is large for its pools, and split it if advised.",
+            terminal: "Check only large exits; exiting matters more than the last tenth of a percent.",
             memory: None,
         },
         idempotent: true,
@@ -157,7 +157,7 @@ impl ReadTool for AssessMevRisk {
         let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
         context.step("Computing route");
         let (route, snapshot, gas_price) = ask.route(world).await?;
-        context.step("Trying sandwiches");
+        context.step("Simulating sandwiches");
         let assessed = Assessment::new(&ask, &route, &snapshot, gas_price).await?;
         assessed.answer(slippage)
     }
@@ -294,12 +294,12 @@ impl<'a> Assessment<'a> {
             token_in.symbol,
             token_out.symbol,
             match (&sandwich, risk) {
-                (None, _) => "no sandwich gains more than the pools' fees cost it.".to_owned(),
+                (None, _) => "no sandwich earns more than it pays in pool fees.".to_owned(),
                 (Some(found), Risk::None | Risk::Low) => {
-                    format!("a sandwich could gain {} {}, which hardly pays.", found.gain, found.token)
+                    format!("a sandwich could gain {} {}, which is hardly profitable.", found.gain, found.token)
                 }
                 (Some(found), Risk::Medium | Risk::High) => format!(
-                    "a sandwich could gain {} {} and leave {} {}. {}",
+                    "a sandwich could gain {} {}, and you would get {} {}. {}",
                     found.gain,
                     found.token,
                     found.amount_out,
@@ -358,20 +358,18 @@ fn advice(risk: Risk, slippage_bps: u32, safe_slippage_bps: Option<u32>, parts: 
     if risk > Risk::Low {
         match safe_slippage_bps {
             Some(safe) if safe > 0 && safe < slippage_bps => {
-                advice.push(format!(
-                    "Send it with a slippage of {safe} basis points or less: a sandwich then gains nothing."
-                ));
+                advice.push(format!("Use a slippage of {safe} basis points or less: a sandwich then gains nothing."));
             }
-            _ => advice.push("No slippage tolerance makes it safe as one trade: make it smaller.".to_owned()),
+            _ => advice.push("No slippage tolerance makes it safe as one trade: reduce the amount.".to_owned()),
         }
     }
     if parts > 1 {
-        advice.push(format!("Split it into {parts} parts over several blocks, so that none takes over 1 % of a pool."));
+        advice.push(format!(
+            "Split it into {parts} parts over several blocks, so that none takes more than 1 % of a pool."
+        ));
     }
     if risk > Risk::Low {
-        advice.push(
-            "Send it where it is not seen before it is in a block, or as an order that fillers compete for.".to_owned(),
-        );
+        advice.push("Send it through a private relay, or as an order that fillers compete for.".to_owned());
     }
     advice
 }

@@ -156,22 +156,22 @@ pub struct CheckSafetyStatus;
 impl ReadTool for CheckSafetyStatus {
     const META: ToolMeta = ToolMeta {
         name: "check_safety_status",
-        description: "Tells how the operator's rules stand: the stop in force, the phase, every cap with what is used and \
-                      left of it, rates, cooldown, the failure breaker, the stop-loss, standing approvals, and which \
-                      policy holds. Changes nothing.",
+        description: "Shows the state of the operator's rules: the stop in force, the phase, every cap with its use \
+                      and remainder, rates, cooldown, the failure breaker, the stop-loss, standing approvals, and the \
+                      policy in force. Changes nothing.",
         category: Category::Safety,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Fast,
         progress_steps: &["Reading limits"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "What is left of every limit, and what stands against trading now. Read-only; ask it before a \
-                         plan of several trades.",
+        prompt_snippet: "The remainder of every limit, and what blocks trading now. Read-only; check it before \
+                         planning several trades.",
         prompt_guidelines: Guidelines {
-            thriving: "Ask before a plan of several trades, and after a refusal.",
-            cautious: "Ask before every trade; what is left is half of what it was.",
-            declining: "Ask which exits are open, and how much one may sell at once.",
-            terminal: "Ask once before the last exits.",
+            thriving: "Check before planning several trades, and after a rejection.",
+            cautious: "Check before every trade; the limits are halved.",
+            declining: "Check which exits are open, and how much one may sell at once.",
+            terminal: "Check once before the last exits.",
             memory: None,
         },
         idempotent: true,
@@ -200,7 +200,7 @@ impl ReadTool for CheckSafetyStatus {
             })?,
         };
         let rules = world.rules_in_force().ok_or_else(|| {
-            ToolError::new(ErrorCode::StoreUnavailable, "no ledger is open, so nothing is known of what was spent")
+            ToolError::new(ErrorCode::StoreUnavailable, "no ledger is open, so past spending is unknown")
         })?;
         let account = world.account(None)?;
         let phase = context.standing().phase;
@@ -209,8 +209,8 @@ impl ReadTool for CheckSafetyStatus {
         let status = status.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
         let output = output(context, &rules.policy(), status);
         let said = match output.blocked_by.as_slice() {
-            [] => "Nothing stands against trading now.".to_owned(),
-            found => format!("Only exits and revocations, if anything: {}.", found.join("; ")),
+            [] => "Nothing blocks trading now.".to_owned(),
+            found => format!("At most exits and revocations pass: {}.", found.join("; ")),
         };
         Ok(Reply::new(output, said))
     }
@@ -258,13 +258,13 @@ fn blocked_by(status: &Status) -> Vec<String> {
     match status.breaker {
         Breaker::Closed { .. } | Breaker::HalfOpen => {}
         Breaker::Open { failures, .. } => found.push(format!("the breaker is open after {failures} failures in a row")),
-        Breaker::Trial => found.push("the breaker's one trial is under way".to_owned()),
+        Breaker::Trial => found.push("the breaker's single trial trade is in progress".to_owned()),
     }
     if status.trades.left == 0 {
-        found.push(format!("{} of {} trades were made in the last hour", status.trades.used, status.trades.limit));
+        found.push(format!("{} of {} trades in the last hour are used", status.trades.used, status.trades.limit));
     }
     if status.cooldown_left > 0 {
-        found.push(format!("the next trade may begin in {} s", status.cooldown_left.div_ceil(1_000)));
+        found.push(format!("the next trade may start in {} s", status.cooldown_left.div_ceil(1_000)));
     }
     let full = status.caps.iter().filter(|cap| cap.left == Micros::ZERO);
     found.extend(full.map(|cap| format!("nothing is left of {}", cap.rule)));
@@ -276,7 +276,7 @@ fn stop_status(stop: &InForce) -> Option<StopStatus> {
     let (reason, by) = match stop {
         InForce::Stop(stop) => (stop.reason.to_string(), stop.by.to_string()),
         InForce::None => (String::new(), String::new()),
-        InForce::Garbled { why } => (why.clone(), "a stop file that cannot be relied on".to_owned()),
+        InForce::Garbled { why } => (why.clone(), "an unreadable stop file".to_owned()),
     };
     Some(StopStatus { level: level.as_str(), means: meaning(level), reason, by })
 }

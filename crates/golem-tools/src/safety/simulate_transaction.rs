@@ -118,22 +118,22 @@ pub struct SimulateTransaction;
 impl ReadTool for SimulateTransaction {
     const META: ToolMeta = ToolMeta {
         name: "simulate_transaction",
-        description: "Runs a call on a fork of the chain's latest block, inside this process, and tells whether it \
-                      succeeds, why not, what gas it uses and what it changes. Nothing is signed or sent, and no \
-                      endpoint learns of the call.",
+        description: "Runs a call on an in-process fork of the chain's latest block, and returns whether it succeeds \
+                      or why not, the gas it uses and what it changes. Nothing is signed or sent, and no endpoint sees \
+                      the call.",
         category: Category::Safety,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Medium,
-        progress_steps: &["Pinning the block", "Simulating", "Naming what changed"],
+        progress_steps: &["Pinning the block", "Simulating", "Decoding changes"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Tries a call without signing it: success or revert reason, gas, and every balance and \
+        prompt_snippet: "Simulates a call without signing it: success or revert reason, gas, and every balance and \
                          allowance it changes.",
         prompt_guidelines: Guidelines {
-            thriving: "Try any call whose effect is not certain.",
-            cautious: "Try every call before proposing it, and drop it if it changes what you did not expect.",
-            declining: "Try exits before proposing them; a revert costs gas you need.",
-            terminal: "Only for an exit that might revert.",
+            thriving: "Simulate any call whose effect is uncertain.",
+            cautious: "Simulate every call before proposing it, and drop it if it changes anything unexpected.",
+            declining: "Simulate exits before proposing them; a revert costs gas you need.",
+            terminal: "Use only for an exit that might revert.",
             memory: None,
         },
         idempotent: true,
@@ -162,7 +162,7 @@ impl ReadTool for SimulateTransaction {
         let fork = chain.fork(BlockId::latest()).await?;
         context.step("Simulating");
         let simulation = fork.simulate(std::slice::from_ref(&call)).await?;
-        context.step("Naming what changed");
+        context.step("Decoding changes");
         let [outcome] = &simulation.outcomes[..] else {
             return Err(ToolError::new(ErrorCode::SafetySimulationFailed, "the simulation ended without an outcome"));
         };
@@ -189,7 +189,7 @@ fn call(context: &CallContext, params: &Params) -> Result<Call, ToolError> {
     let value = TokenAmount::parse(&params.value, 18).map_err(|error| wrong("value", &error.to_string()))?;
     let to = params.to.as_deref().map(|to| address(to, "to")).transpose()?;
     if to.is_none() && data.is_empty() {
-        return Err(wrong("to", "neither a target nor the code of a new contract is given"));
+        return Err(wrong("to", "a target address or the code of a new contract is required"));
     }
     Ok(match to {
         Some(to) => Call::new(from, to, data),
@@ -300,7 +300,7 @@ fn answer(
         explanation.push_str(&format!(" {} {}.", change.change, change.token));
     }
     if !complete {
-        explanation.push_str(" Not everything it changes could be told.");
+        explanation.push_str(" Some of its changes could not be decoded.");
     }
     let shown = outcome.output.get(..outcome.output.len().min(MOST_OUTPUT)).unwrap_or_default();
     let hints = json!({
@@ -351,7 +351,7 @@ fn also_changed(from: Address, changes: &Changes) -> Vec<String> {
         if own.delegation.moved() {
             told.push(match own.delegation.after {
                 Some(to) => format!("the account's code is delegated to {to}"),
-                None => "the account's delegation is taken back".to_owned(),
+                None => "the account's delegation is removed".to_owned(),
             });
         } else if own.code_hash.moved() {
             told.push("the account's code changes".to_owned());

@@ -63,22 +63,21 @@ pub struct IntentRefund;
 impl WriteTool for IntentRefund {
     const META: ToolMeta = ToolMeta {
         name: "intent_refund",
-        description: "Takes back the money of a cross-chain intent that was locked and not delivered before its deadline. \
-                      The origin's settler gives it to the account that signed, and to nobody else. Allowed in every \
-                      phase.",
+        description: "Refunds the money of a cross-chain intent that was locked but not delivered before its deadline. \
+                      The origin settler pays only the account that signed. Allowed in every phase.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
         tick_budget: TickBudget::Slow,
         progress_steps: &[
-            "Asking the chain",
+            "Reading chain state",
             "Simulating via Revm",
             "Signing transaction",
             "Broadcasting",
             "Confirming receipt",
         ],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Brings back what an expired cross-chain intent has locked. It is always allowed.",
+        prompt_snippet: "Refunds the money locked by an expired cross-chain intent. It is always allowed.",
         prompt_guidelines: Guidelines {
             thriving: "Call it as soon as an intent has expired.",
             cautious: "Call it as soon as an intent has expired.",
@@ -106,7 +105,7 @@ impl WriteTool for IntentRefund {
         let record = own(context, &params.intent_id, "intent_id").await?;
         let id = record.hash;
         let TypedMessage::CrossChainOrder { intent, .. } = &record.message else {
-            return Err(invalid("intent_id", &"this is the hash of an auction order, which locks nothing"));
+            return Err(invalid("intent_id", &"this is the hash of an auction order, which locks no money"));
         };
         let known = card(&record);
         if !record.status.has_expired() || !record.is_live() {
@@ -121,14 +120,15 @@ impl WriteTool for IntentRefund {
             ..Default::default()
         };
         let delay = provider.call(request).block(block).await.map_err(ProviderError::from)?;
-        let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
-            .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
+        let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay).map_err(|_| {
+            ToolError::new(ErrorCode::ChainInconsistent, "the settler does not return its refund delay")
+        })?;
         let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
         // The settler goes by its chain's time.
         let now = chain.moment(&*context.world.clock, head_time(chain).await?);
         if now <= from {
             let seconds = from.saturating_sub(now).saturating_add(1);
-            let what = format_args!("the settler gives it back from {from} on, in {seconds} s");
+            let what = format_args!("the settler refunds it from {from} on, in {seconds} s");
             return Err(ToolError::new(ErrorCode::NotYet, what).detail("retry_after_seconds", seconds));
         }
         let call = (intent.origin_settler, OriginSettler::refundCall { orderId: id }.abi_encode().into(), REFUND_GAS);

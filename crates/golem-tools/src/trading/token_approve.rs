@@ -90,8 +90,8 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenApprove>();
 impl WriteTool for TokenApprove {
     const META: ToolMeta = ToolMeta {
         name: "token_approve",
-        description: "Lets a contract take an exact amount of a token. For a Universal Router it goes through Permit2 \
-                      and ends by itself. An unlimited allowance passes only where the policy names it.",
+        description: "Lets a contract take an exact amount of a token. For a Universal Router, the allowance goes \
+                      through Permit2 and expires. An unlimited allowance passes only if the policy names it.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -104,11 +104,11 @@ impl WriteTool for TokenApprove {
             "Confirming receipt",
         ],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Grants an exact allowance. Swaps bring their own; use this only for a contract that needs one \
+        prompt_snippet: "Grants an exact allowance. Swaps grant their own; use this only for a contract that needs one \
                          beforehand.",
         prompt_guidelines: Guidelines {
-            thriving: "Grant exactly what the next action takes, for as long as it takes.",
-            cautious: "Grant only what is used at once, and take back what was not.",
+            thriving: "Grant exactly what the next action needs, and only until it is done.",
+            cautious: "Grant only what is used at once, and revoke the rest.",
             declining: "Grant only what an exit needs.",
             terminal: "Grant only what the last exits need, and revoke everything else.",
             memory: None,
@@ -138,7 +138,7 @@ impl WriteTool for TokenApprove {
         }
         let token = chain.token(&params.token).await?;
         let TokenId::Erc20(contract) = token.id else {
-            return Err(invalid("token", &"the chain's own coin is sent along; nobody takes it"));
+            return Err(invalid("token", &"the native token is sent with the call and needs no allowance"));
         };
         context.step("Reading allowance");
         let routers: Vec<Address> = allowances::routers(chain).into_iter().map(|(router, _)| router).collect();
@@ -147,7 +147,7 @@ impl WriteTool for TokenApprove {
             None => allowances::router(chain)?.0,
         };
         if spender.is_zero() || spender == account || spender == contract {
-            return Err(invalid("spender", &"name the contract that will take it"));
+            return Err(invalid("spender", &"name the contract that will spend the token"));
         }
         let through = routers.contains(&spender);
         let permit2 = chain.contract(Contract::Permit2);
@@ -202,7 +202,7 @@ impl WriteTool for TokenApprove {
             });
         }
         if legs.is_empty() {
-            let what = format_args!("{spender} may take exactly that already; nothing needs to be done");
+            let what = format_args!("{spender} may already take exactly this amount; nothing needs to be done");
             return Err(invalid("amount", &what));
         }
         let shown = shown(amount, token.decimals);
@@ -264,11 +264,11 @@ fn wanted(amount: &str, decimals: u8, balance: U256) -> Result<(U256, U160), Too
         text => TokenAmount::parse(text, decimals)?.raw(),
     };
     if amount.is_zero() {
-        return Err(invalid("amount", &"an allowance of zero is taken back with token_revoke"));
+        return Err(invalid("amount", &"to set an allowance to zero, use token_revoke"));
     }
     let inside = U160::checked_from_limbs_slice(amount.as_limbs()).filter(|inside| *inside < UNLIMITED);
     let inside =
-        inside.ok_or_else(|| invalid("amount", &"so much is no limit at all: write \"unlimited\" if that is meant"))?;
+        inside.ok_or_else(|| invalid("amount", &"too large to be a limit: write \"unlimited\" if you mean that"))?;
     Ok((amount, inside))
 }
 

@@ -68,8 +68,8 @@ pub struct TokenRevoke;
 impl WriteTool for TokenRevoke {
     const META: ToolMeta = ToolMeta {
         name: "token_revoke",
-        description: "Takes back what a contract may take of a token, on the token itself and inside Permit2. Allowed \
-                      in every phase.",
+        description: "Revokes a contract's allowances of a token, on the token itself and inside Permit2. Allowed in \
+                      every phase.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
@@ -82,12 +82,13 @@ impl WriteTool for TokenRevoke {
             "Confirming receipt",
         ],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Takes an allowance back. It is always allowed; use it for every allowance that is not needed.",
+        prompt_snippet: "Revokes an allowance. It is always allowed; use it for every allowance that is no longer \
+                         needed.",
         prompt_guidelines: Guidelines {
-            thriving: "Take back what an action left over.",
-            cautious: "Take back every allowance that no next action needs.",
-            declining: "Take back every allowance that no exit needs.",
-            terminal: "Take back everything once the last exit is done.",
+            thriving: "Revoke allowances left over from an action.",
+            cautious: "Revoke every allowance that the next action does not need.",
+            declining: "Revoke every allowance that no exit needs.",
+            terminal: "Revoke every allowance after the last exit.",
             memory: None,
         },
         idempotent: true,
@@ -113,7 +114,7 @@ impl WriteTool for TokenRevoke {
         let account = context.world.account(None)?;
         let token = chain.token(&params.token).await?;
         let TokenId::Erc20(contract) = token.id else {
-            return Err(invalid("token", &"the chain's own coin is sent along; nobody may take it"));
+            return Err(invalid("token", &"the native token is sent with the call and has no allowances"));
         };
         context.step("Reading allowance");
         let permit2 = chain.contract(Contract::Permit2)?;
@@ -154,7 +155,7 @@ impl WriteTool for TokenRevoke {
         if legs.is_empty() {
             let what = format_args!(
                 "{} may take no {}; nothing needs to be done",
-                asked.map_or_else(|| "nobody known here".to_owned(), |one| one.to_string()),
+                asked.map_or_else(|| "no known contract".to_owned(), |one| one.to_string()),
                 token.symbol
             );
             return Err(invalid("token", &what));
@@ -162,7 +163,7 @@ impl WriteTool for TokenRevoke {
         let book = &chain.network().book;
         let name = |text: &String| text.parse().ok().and_then(|one| book.label(one)).unwrap_or_else(|| text.clone());
         let called: Vec<String> = spenders.iter().map(name).collect();
-        let expected = format!("{} may take no more {}", called.join(", "), token.symbol);
+        let expected = format!("{} may no longer take {}", called.join(", "), token.symbol);
         let listed = if token.listed { token.symbol.to_string() } else { contract.to_string() };
         let plan = Plan { token: listed, spenders, called };
         let proposal = Proposal {
@@ -186,7 +187,7 @@ impl WriteTool for TokenRevoke {
 
     fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
         let sent = Sent::of(context, committed)?;
-        let explanation = sent.explain(&format!("{} may take no more {}", plan.called.join(", "), plan.token));
+        let explanation = sent.explain(&format!("{} may no longer take {}", plan.called.join(", "), plan.token));
         let hints = match (plan.spenders.as_slice(), plan.called.as_slice()) {
             ([spender], [called]) if spender != called => json!({"spender_label": called}),
             _ => json!({}),

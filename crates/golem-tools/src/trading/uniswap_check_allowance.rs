@@ -71,7 +71,7 @@ pub struct CheckAllowance;
 impl ReadTool for CheckAllowance {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_check_allowance",
-        description: "Tells how much of a token the Universal Router, Permit2 or another spender may take from the \
+        description: "Shows how much of a token the Universal Router, Permit2 or another spender may take from the \
                       wallet, and whether an approval is needed before a swap or a liquidity operation.",
         category: Category::Trading,
         capability: CapabilityTier::Read,
@@ -79,13 +79,13 @@ impl ReadTool for CheckAllowance {
         tick_budget: TickBudget::Fast,
         progress_steps: &["Resolving token", "Reading allowance"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Shows what the Universal Router or Permit2 may take of a token. Ask before a swap or a \
-                         liquidity operation whether an approval has to come first. Changes nothing.",
+        prompt_snippet: "Shows how much of a token the Universal Router or Permit2 may take. Check before a swap or a \
+                         liquidity operation whether an approval is needed first. Changes nothing.",
         prompt_guidelines: Guidelines {
-            thriving: "Ask before trades, and approve through Permit2 where several approvals can go together.",
-            cautious: "Ask every time, and make sure the spender is a contract you expect.",
-            declining: "Ask before exits only.",
-            terminal: "Ask before exits, and approve no more than the exit at hand takes.",
+            thriving: "Check before trades, and approve through Permit2 where several approvals can be combined.",
+            cautious: "Check every time, and make sure the spender is a contract you expect.",
+            declining: "Check before exits only.",
+            terminal: "Check before exits, and approve no more than the current exit needs.",
             memory: None,
         },
         idempotent: true,
@@ -115,7 +115,7 @@ impl ReadTool for CheckAllowance {
         if spender.is_zero() {
             return Err(ToolError::new(
                 ErrorCode::ValidationFailed,
-                "parameter `spender`: the zero address can take nothing; name the contract that will spend",
+                "parameter `spender`: the zero address cannot spend; name the contract that will spend the token",
             )
             .detail("parameter", "spender"));
         }
@@ -138,7 +138,7 @@ impl ReadTool for CheckAllowance {
         let explanation = if sufficient {
             format!("{who} may take all {} the wallet holds; no approval is needed.", token.symbol)
         } else if found.expired {
-            format!("What Permit2 allowed {who} of {} has expired; an approval is needed.", token.symbol)
+            format!("{who}'s Permit2 allowance of {} has expired; an approval is needed.", token.symbol)
         } else {
             format!("{who} may not take all {} the wallet holds; an approval is needed.", token.symbol)
         };
@@ -192,17 +192,17 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
     let of_permit2 = routed.then(|| calls.push(taker, &Permit2::allowanceCall { owner, token, spender }));
     let answers = chain.ask(calls).await?;
     let silent = |what: &str| {
-        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
+        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not respond to {what}"))
     };
     let balance = balance.take(&answers).ok_or_else(|| silent("balanceOf"))?;
     let of_token = of_token.take(&answers).ok_or_else(|| silent("allowance"))?;
     let inconsistent =
-        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
+        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not return {what}"));
     let now: u64 = time.take(&answers).ok_or_else(|| inconsistent("its time"))?.saturating_to();
     let Some(call) = of_permit2 else {
         return Ok(Allowed { usable: of_token, balance, of_token, of_permit2: None, expired: false });
     };
-    let allowed = call.take(&answers).ok_or_else(|| inconsistent("what Permit2 allows"))?;
+    let allowed = call.take(&answers).ok_or_else(|| inconsistent("the Permit2 allowance"))?;
     let (amount, expires_at) = (U256::from(allowed.amount), allowed.expiration.to::<u64>());
     // Permit2 still pays in the second of the expiry, but the next block is at least one second later.
     let expired = expires_at <= now;
@@ -229,7 +229,9 @@ async fn second_word(
     let ask = ApprovalAsk { chain_id: chain.network().chain_id, owner, token, amount: found.balance, permit2 };
     let enough = found.of_token >= found.balance;
     let Ok(answer) = tokio::time::timeout(SECOND_WORD_PATIENCE, quotes.approval(&ask)).await else {
-        return Some(json!({ "name": quotes.name(), "agrees_with_chain": Value::Null, "error": "no answer in time" }));
+        return Some(
+            json!({ "name": quotes.name(), "agrees_with_chain": Value::Null, "error": "no response in time" }),
+        );
     };
     match answer {
         Ok(None) => None,
@@ -257,5 +259,5 @@ fn coin_needs_none(token: &Token, spender: Address) -> Reply<Output> {
         sufficient: true,
         needs_approval: false,
     };
-    Reply::new(output, format!("{} is the chain's own coin: it is sent along and needs no approval.", token.symbol))
+    Reply::new(output, format!("{} is the native token: it is sent with the call and needs no approval.", token.symbol))
 }

@@ -125,13 +125,14 @@ pub struct ExecuteSwap;
 impl WriteTool for ExecuteSwap {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_execute_swap",
-        description: "Swaps one token for another on Uniswap. The exact transaction passes token allowlist, spending limit, \
-                      rate limit, balance circuit breaker, slippage guard, policy contract and a simulation on a fork of \
-                      the chain; if any of them fails, it answers with a structured error and signs nothing. Custody: a \
-                      delegated session key is held on chain to its targets and spending by caveat enforcers, and ends \
-                      with its expiry; for an embedded wallet its wallet server signs, the owner's policy contract holds \
-                      it off chain only, and the owner keeps its recovery; a local key signs here, and since a plain \
-                      account has no on-chain bounds, the same rules hold it off chain alone.",
+        description: "Swaps one token for another on Uniswap. The exact transaction passes token allowlist, spending \
+                      limit, rate limit, balance circuit breaker, slippage guard, policy contract and a simulation on \
+                      a fork of the chain; if any of them fails, it returns a structured error and signs nothing. \
+                      Custody: caveat enforcers limit the targets and spending of a delegated session key on chain, \
+                      and the key expires; for an embedded wallet, its wallet server signs, the owner's policy \
+                      contract is checked off chain only, and the owner keeps its recovery; a local key signs in this \
+                      process, and because a plain account has no on-chain bounds, the same rules are checked off \
+                      chain only.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -145,22 +146,22 @@ impl WriteTool for ExecuteSwap {
             "Confirming receipt",
         ],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Swaps tokens on Uniswap in one atomic transaction. Ask uniswap_get_quote before every swap. Halve \
-                         the size in Cautious; in Defensive and Survival only sell what is held; in Terminal only \
+        prompt_snippet: "Swaps tokens on Uniswap in one atomic transaction. Call uniswap_get_quote before every swap. \
+                         Halve the size in Cautious; in Defensive and Survival only sell holdings; in Terminal only \
                          sales into stables or ETH go through.",
         prompt_guidelines: Guidelines {
             thriving: "Trade at the full planned size. Leave prefer_uniswapx on against MEV: from the policy's \
-                       uniswapx_from_usd ($1K unless changed) it makes the swap an auction. Ask intel_assess_mev_risk \
+                       uniswapx_from_usd ($1K by default) it makes the swap an auction. Call intel_assess_mev_risk \
                        above $10K.",
             cautious: "Halve the planned size, tighten slippage to 30 bps, and trade only where the price impact is below \
                        1 %.",
             declining: "Only exits: sell risky tokens for stables or ETH, at most 25 % of a position in one trade. Open \
                         nothing.",
-            terminal: "Only exits: sell everything into USDC or ETH, with as much slippage as the policy allows (200 bps \
-                       at most) to be out at once. Build no position.",
+            terminal: "Only exits: sell everything into USDC or ETH, with as much slippage as the policy allows (200 \
+                       bps at most) to exit at once. Open no position.",
             memory: Some(
-                "Outcomes of similar swaps adjust slippage, timing and route within what is allowed. They never override \
-                 limits, the allowlist or the simulation.",
+                "Outcomes of similar swaps adjust slippage, timing and route within the allowed range. They never \
+                 override limits, the allowlist or the simulation.",
             ),
         },
         idempotent: false,
@@ -524,7 +525,7 @@ fn allowance(
 ) -> Result<PermitSingle, ToolError> {
     let amount = U160::checked_from_limbs_slice(route.amount_in.as_limbs()).filter(|amount| *amount < UNLIMITED);
     let amount = amount.ok_or_else(|| {
-        ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than Permit2 can count")
+        ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: too large for Permit2: exceeds 160 bits")
             .detail("parameter", "amount")
     })?;
     let details = PermitDetails { token, amount, expiration: U48::from(deadline), nonce: U48::from(nonce) };
@@ -581,7 +582,9 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
             (format!("Order {} status: {}", order.hash, record.status), format!(" By UniswapX: {}.", plan.why))
         }
         (Some(_), None) => (said, format!(" By UniswapX: {}.", plan.why)),
-        (None, _) if plan.prefer_uniswapx => (said, format!(" Classic, though UniswapX is preferred: {}.", plan.why)),
+        (None, _) if plan.prefer_uniswapx => {
+            (said, format!(" Classic route, although UniswapX is preferred: {}.", plan.why))
+        }
         (None, _) => (said, String::new()),
     };
     let sight = match (by_auction, main.map(|leg| leg.route)) {

@@ -119,7 +119,7 @@ pub struct GetQuote;
 impl ReadTool for GetQuote {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_get_quote",
-        description: "Gives the price of a swap without executing it: expected output, price impact, gas estimate \
+        description: "Returns the price of a swap without executing it: expected output, price impact, gas estimate \
                       and recommended route. Changes no state.",
         category: Category::Trading,
         capability: CapabilityTier::Read,
@@ -127,13 +127,13 @@ impl ReadTool for GetQuote {
         tick_budget: TickBudget::Medium,
         progress_steps: &["Resolving tokens", "Computing route", "Estimating gas"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Shows what a swap would give: expected output, price impact, gas and route. It executes \
-                         nothing, so ask as often as planning needs.",
+        prompt_snippet: "Shows the result of a swap: expected output, price impact, gas and route. It executes \
+                         nothing, so call it as often as needed for planning.",
         prompt_guidelines: Guidelines {
-            thriving: "Ask freely, to compare routes and to judge the moment of a trade.",
-            cautious: "Ask before each trade you plan, and drop the trade if its price impact is above 2 %.",
-            declining: "Ask for exits only, and compare UniswapX with Classic for the better exit price.",
-            terminal: "Ask to price exits only, and take any reasonable quote for leaving at once.",
+            thriving: "Call it freely, to compare routes and to time a trade.",
+            cautious: "Call it before each planned trade, and drop the trade if its price impact is above 2 %.",
+            declining: "Call it for exits only, and compare UniswapX with Classic for the better exit price.",
+            terminal: "Call it to price exits only, and accept any reasonable quote for an immediate exit.",
             memory: None,
         },
         idempotent: true,
@@ -366,7 +366,7 @@ fn said(
     let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);
     let said = match (way.auction, &terms.bound) {
         (Some(kind), Some(least)) => format!(
-            "{} {paid} would be sold by {kind}: it asks {} {got} at first and {least} {got} at least, and the filler pays \
+            "{} {paid} would be sold by {kind}: it starts at {} {got} and pays at least {least} {got}, and the filler pays \
              the gas; {}.{}",
             terms.amount_in,
             terms.amount_out,
@@ -384,7 +384,7 @@ fn said(
         ),
     };
     let classic = if way.auction.is_none() && params.prefer_uniswapx {
-        format!(" Classic, though UniswapX is preferred: {}.", way.why)
+        format!(" Classic route, although UniswapX is preferred: {}.", way.why)
     } else {
         String::new()
     };
@@ -423,10 +423,10 @@ fn typed_permit(chain_id: u64, permit2: Option<Address>, permit: &PermitSingle) 
 fn warning_about(impact: &Ratio) -> Option<(&'static str, &'static str)> {
     let at_least = |bps: u64| Ratio::of(U256::from(bps), U256::from(10_000)).is_some_and(|bound| *impact >= bound);
     if at_least(RUINOUS_IMPACT) {
-        let words = " WARNING: the amount is far beyond what the pools hold near the current price; more than half of \
-                     what is paid is lost to moving it.";
+        let words = " WARNING: the amount far exceeds the pools' liquidity near the current price; price impact costs \
+                     more than half of the amount.";
         return Some(("BEYOND_DEPTH", words));
     }
-    let words = " WARNING: the trade moves the price much; a smaller one, or several over time, would lose less.";
+    let words = " WARNING: the trade moves the price a lot; a smaller trade, or several over time, would lose less.";
     at_least(HIGH_IMPACT).then_some(("HIGH_PRICE_IMPACT", words))
 }

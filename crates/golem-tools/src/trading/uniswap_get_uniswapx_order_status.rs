@@ -63,22 +63,22 @@ pub struct GetUniswapXOrderStatus;
 impl ReadTool for GetUniswapXOrderStatus {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_get_uniswapx_order_status",
-        description: "Tells where a UniswapX order or a bridge order of this wallet stands: its price now, who filled it \
-                      at which price, or why it ended. A fill, a cancellation and an expiry are taken from the chain, \
-                      never from the order service alone.",
+        description: "Shows the status of a UniswapX order or a bridge order of this wallet: its current price, the \
+                      filler and fill price, or why it ended. Fills, cancellations and expiries are read from the \
+                      chain, never from the order service alone.",
         category: Category::Trading,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
         tick_budget: TickBudget::Medium,
-        progress_steps: &["Asking the chain"],
+        progress_steps: &["Reading chain state"],
         sprite_trigger: SpriteTrigger::Thinking,
-        prompt_snippet: "Shows where a UniswapX order stands. Ask it until the order has ended, before any other trade \
-                         of the same pair.",
+        prompt_snippet: "Shows the status of a UniswapX order. Poll it until the order has ended, before any other \
+                         trade of the same pair.",
         prompt_guidelines: Guidelines {
-            thriving: "Ask between other work; the order needs no help.",
-            cautious: "Ask often, and cancel an order whose price the market has left.",
-            declining: "Ask until the exit is filled; after its end leave by uniswap_execute_swap.",
-            terminal: "Ask until it ends; do not wait for a second auction.",
+            thriving: "Poll between other work; the order needs no action.",
+            cautious: "Poll often, and cancel an order if the market has moved away from its price.",
+            declining: "Poll until the exit is filled; if it ends unfilled, exit with uniswap_execute_swap.",
+            terminal: "Poll until it ends; do not wait for a second auction.",
             memory: None,
         },
         idempotent: true,
@@ -98,10 +98,10 @@ impl ReadTool for GetUniswapXOrderStatus {
 
     async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
         let hash = hash(&params.order_hash, "order_hash")?;
-        context.step("Asking the chain");
+        context.step("Reading chain state");
         let (record, doubt) = look(&context.world, hash).await?;
         let card = card(&record);
-        let doubt = doubt.map(|doubt| format!(" As of the last look, since {doubt}.")).unwrap_or_default();
+        let doubt = doubt.map(|doubt| format!(" Last known state, because {doubt}.")).unwrap_or_default();
         let order = match &record.message {
             TypedMessage::UniswapxOrder { order, .. } => order,
             TypedMessage::CrossChainOrder { intent, .. } => {
@@ -110,7 +110,7 @@ impl ReadTool for GetUniswapXOrderStatus {
                 return Ok(Reply::new(output, said).hint(json!({"order": card})));
             }
             TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
-                return Err(ToolError::new(ErrorCode::ValidationFailed, "what is kept under this id is no order"));
+                return Err(ToolError::new(ErrorCode::ValidationFailed, "this id does not belong to an order"));
             }
         };
         let fill = card.get("fill");

@@ -118,14 +118,14 @@ pub struct SubmitCrossChainIntent;
 impl WriteTool for SubmitCrossChainIntent {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_submit_cross_chain_intent",
-        description: "Signs an ERC-7683 order: a token leaves the source chain, and another one arrives on the destination \
-                      chain from the filler who wins it. The destination's health is looked at first. The money is locked \
-                      in a known contract until it is delivered; what nobody delivers in time comes back by intent_refund. \
-                      Delivery is confirmed by the balance over there. Custody: under delegation the session account signs \
-                      over its own capped balance, and the origin settler must be among its allowed targets; the filler \
-                      pays the gas. For an embedded wallet its wallet server signs, and a local key signs here: a plain \
-                      account has no on-chain bounds, and both are held to the policy's source chains and spending \
-                      limits off chain.",
+        description: "Signs an ERC-7683 order: a token leaves the source chain, and the winning filler delivers \
+                      another one on the destination chain. The destination's health is checked first. The money is \
+                      locked in a known contract until delivery; if nobody delivers in time, intent_refund returns it. \
+                      Delivery is confirmed by the balance on the destination chain. Custody: under delegation, the \
+                      session account signs over its own capped balance, and the origin settler must be among its \
+                      allowed targets; the filler pays the gas. For an embedded wallet, its wallet server signs, and a \
+                      local key signs in this process: a plain account has no on-chain bounds, and both are checked \
+                      against the policy's source chains and spending limits off chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -137,16 +137,16 @@ impl WriteTool for SubmitCrossChainIntent {
             "Awaiting initial bids",
         ],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Moves value to another chain by an ERC-7683 intent that fillers compete for. Look at the \
+        prompt_snippet: "Moves value to another chain by an ERC-7683 intent that fillers compete for. Check the \
                          destination with get_chain_status first, every time.",
         prompt_guidelines: Guidelines {
-            thriving: "Use it to rebalance between chains. Look at the bids before committing, and prefer chains where \
+            thriving: "Use it to rebalance between chains. Compare the bids before committing, and prefer chains where \
                        many fillers compete.",
-            cautious: "Only towards a safer chain, with a deadline of 1800 s, and only where the destination is not \
+            cautious: "Only towards a safer chain, with a deadline of 1800 s, and only if the destination is not \
                        degraded.",
             declining: "Not available unless the operator opens this phase to more than exits: sell on the chain where \
                         the tokens are.",
-            terminal: "Not available: a bridge is no exit. Sell on the chain where the tokens are.",
+            terminal: "Not available: a bridge is not an exit. Sell on the chain where the tokens are.",
             memory: None,
         },
         idempotent: false,
@@ -190,7 +190,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     };
     let (from, to) = (source.network(), destination.network());
     if from.chain_id == to.chain_id {
-        return Err(invalid("destination_chain", &"the chain the money leaves: swap there instead"));
+        return Err(invalid("destination_chain", &"same as the source chain: use a swap instead"));
     }
     let account = world.account(None)?;
     world.orders()?;
@@ -202,7 +202,9 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         futures::try_join!(source.token(&params.token_in), destination.token(&params.token_out))?;
     let erc20 = |token: &golem_chain::token::Token, parameter: &str| match token.id {
         TokenId::Erc20(address) => Ok(address),
-        TokenId::Native => Err(invalid(parameter, &"an intent moves tokens, not a chain's own coin: wrap it first")),
+        TokenId::Native => {
+            Err(invalid(parameter, &"an intent moves ERC-20 tokens, not the native token: wrap it first"))
+        }
     };
     let (paid, wanted) = (erc20(&token_in, "token_in")?, erc20(&token_out, "token_out")?);
     let amount = if params.amount.trim().eq_ignore_ascii_case("max") {
@@ -212,7 +214,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         TokenAmount::parse(&params.amount, token_in.decimals)?.raw()
     };
     if amount.is_zero() {
-        return Err(invalid("amount", &"nothing; name what is to be sent"));
+        return Err(invalid("amount", &"zero; give the amount to send"));
     }
     context.step("Awaiting initial bids");
     let wish = Wish {
@@ -362,7 +364,10 @@ async fn fair_output(
 }
 
 fn degraded(chain: &str, why: impl std::fmt::Display) -> ToolError {
-    ToolError::new(ErrorCode::CrossChainDestinationDegraded, format_args!("the destination {chain} is not well: {why}"))
+    ToolError::new(
+        ErrorCode::CrossChainDestinationDegraded,
+        format_args!("the destination {chain} is unhealthy: {why}"),
+    )
 }
 
 fn unanswered(error: &ServiceError) -> ToolError {
@@ -385,7 +390,7 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
         Backing::Devnet(devnet) => match devnet.mining().await.map_err(|error| refuse(error.to_string()))? {
             // This devnet mines a block with the first transaction, so an old block is normal.
             Mining::OnTransaction => return Ok(head),
-            Mining::Manual => return Err(refuse("it makes no blocks".to_owned())),
+            Mining::Manual => return Err(refuse("it produces no blocks".to_owned())),
             Mining::Interval(interval) => u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
         },
         Backing::Endpoints(_) => network.block_millis,
@@ -408,7 +413,7 @@ async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, T
     let unsupported = |what: String| ToolError::new(ErrorCode::ChainUnsupported, what);
     let known = network.book.code_hash(contract);
     let known = known.ok_or_else(|| {
-        unsupported(format!("the address book of {network} names no code hash for its {}", contract.key()))
+        unsupported(format!("the address book of {network} has no code hash for its {}", contract.key()))
     })?;
     let (provider, block) = chain.client.newest().await?;
     let code = provider.get_code_at(at).block_id(block).await.map_err(ProviderError::from)?;
@@ -416,7 +421,7 @@ async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, T
     if found == known {
         return Ok(at);
     }
-    Err(unsupported(format!("the {} of {network} at {at} has other code than the known one", contract.key())))
+    Err(unsupported(format!("the code of the {} of {network} at {at} differs from the known code", contract.key())))
 }
 
 async fn balance(chain: &WorldChain, token: Address, owner: Address) -> Result<U256, ToolError> {
@@ -424,7 +429,7 @@ async fn balance(chain: &WorldChain, token: Address, owner: Address) -> Result<U
     let held = calls.push(token, &Erc20::balanceOfCall { owner });
     let answers = chain.ask(calls).await?;
     held.take(&answers)
-        .ok_or_else(|| ToolError::new(ErrorCode::TokenInvalid, format_args!("{token} does not answer balanceOf")))
+        .ok_or_else(|| ToolError::new(ErrorCode::TokenInvalid, format_args!("{token} does not respond to balanceOf")))
 }
 
 fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
@@ -442,13 +447,13 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
     let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
     let said = match &committed.state {
         State::Placed => format!("Intent {} status: {status}", plan.id),
-        State::Simulated => "Would be signed; nothing was".to_owned(),
+        State::Simulated => "Would be signed; nothing was signed".to_owned(),
         State::Unclear => format!("Intent {} may have been signed: do not send it again", plan.id),
         State::Done | State::Reverted | State::Stopped { .. } => "The intent was not sent".to_owned(),
     };
     let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };
     let explanation =
-        format!("{said}. At least {} {} is to arrive on {}.{note}", plan.least, plan.symbol, plan.destination);
+        format!("{said}. At least {} {} will arrive on {}.{note}", plan.least, plan.symbol, plan.destination);
     let output = Output {
         intent_id: plan.id.to_string(),
         status,

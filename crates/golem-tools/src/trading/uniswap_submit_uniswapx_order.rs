@@ -86,27 +86,28 @@ pub struct SubmitUniswapXOrder;
 impl WriteTool for SubmitUniswapXOrder {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_submit_uniswapx_order",
-        description: "Signs a UniswapX order and hands it to the order service, where fillers compete to settle it. Its \
-                      price falls from a start to an end (on base it rises with the filler's priority fee instead); what \
-                      nobody takes expires and costs no tokens. The filler pays the gas. The worst that a fill can do is \
-                      simulated through the real reactor before anything is signed, and what the order can take counts \
-                      as spent until it has ended. Custody: under delegation the session account signs over its own capped \
-                      balance, for the owner as recipient, and needs no ETH. For an embedded wallet \
-                      its wallet server signs Permit2, and a local key signs it here: a plain account has no on-chain \
-                      bounds, and both are held to the policy's spending limits off chain.",
+        description: "Signs a UniswapX order and submits it to the order service, where fillers compete to settle it. \
+                      Its price falls from a start to an end (on base it rises with the filler's priority fee \
+                      instead); an unfilled order expires and costs no tokens. The filler pays the gas. The worst \
+                      possible fill is simulated through the real reactor before anything is signed, and the order's \
+                      full amount counts as spent until it has ended. Custody: under delegation, the session account \
+                      signs over its own capped balance, for the owner as recipient, and needs no ETH. For an embedded \
+                      wallet, its wallet server signs Permit2, and a local key signs it in this process: a plain \
+                      account has no on-chain bounds, and both are checked against the policy's spending limits off \
+                      chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
         tick_budget: TickBudget::Medium,
         progress_steps: &["Validating order", "Signing Permit2", "Submitting to filler network"],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Places a UniswapX auction order that fillers settle, out of reach of front-runners and without \
-                         gas. Prefer it above $1K on mainnet. Follow it with uniswap_get_uniswapx_order_status.",
+        prompt_snippet: "Places a UniswapX auction order that fillers settle, protected from front-running and without \
+                         gas. Prefer it above $1K on mainnet. Track it with uniswap_get_uniswapx_order_status.",
         prompt_guidelines: Guidelines {
-            thriving: "Prefer it to Classic routing above $1K: the auction mostly gives the better price.",
-            cautious: "The same preference with a shorter window, so that the price has less time to move.",
+            thriving: "Prefer it to Classic routing above $1K: the auction usually gives the better price.",
+            cautious: "Prefer it as well, with a shorter window, so that the price has less time to move.",
             declining: "For exits only, with decay_end_time at 60 so that it fills soon.",
-            terminal: "Only where a fill may take its time; otherwise uniswap_execute_swap leaves at once.",
+            terminal: "Only if a fill may take time; otherwise exit at once with uniswap_execute_swap.",
             memory: None,
         },
         idempotent: false,
@@ -163,12 +164,12 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
         State::Placed => format!("Order {} status: {status}", plan.hash),
         State::Simulated => "Would be placed; nothing was signed".to_owned(),
         State::Unclear => {
-            format!("Order {} may have been signed: do not place it again, look at its status", plan.hash)
+            format!("Order {} may have been signed: do not place it again, check its status", plan.hash)
         }
         State::Done | State::Reverted | State::Stopped { .. } => "The order was not placed".to_owned(),
     };
     let explanation = format!(
-        "{said}. It asks {} {} at first and {} at least, until {}.{}",
+        "{said}. It starts at {} {} and pays at least {}, until {}.{}",
         plan.start,
         plan.symbol,
         plan.end,
@@ -186,7 +187,7 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
     let hints = json!({
         "route_type": plan.kind.name(),
         "notes": plan.told,
-        "uniswapx": {"preferred": true, "used": true, "why": "it was asked for as an order"},
+        "uniswapx": {"preferred": true, "used": true, "why": "it was requested as an order"},
         "mev": measures(orders::sight(&committed.state), plan.size.as_ref()),
         "order": told,
     });

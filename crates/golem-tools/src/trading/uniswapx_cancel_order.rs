@@ -52,27 +52,27 @@ pub struct CancelOrder;
 impl WriteTool for CancelOrder {
     const META: ToolMeta = ToolMeta {
         name: "uniswapx_cancel_order",
-        description: "Makes an open order void: a transaction uses up the Permit2 nonce that its signature needs, and from \
-                      then on nobody can fill it. A fill that comes first stands. Allowed in every phase and under every \
-                      stop that still lets something be taken back.",
+        description: "Cancels an open order: a transaction invalidates the Permit2 nonce of its signature, and from \
+                      then on nobody can fill it. An earlier fill remains valid. Allowed in every phase and under \
+                      every stop that still permits cancellations.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
         tick_budget: TickBudget::Slow,
         progress_steps: &[
-            "Asking the chain",
+            "Reading chain state",
             "Simulating via Revm",
             "Signing transaction",
             "Broadcasting",
             "Confirming receipt",
         ],
         sprite_trigger: SpriteTrigger::Executing,
-        prompt_snippet: "Makes an open order void on chain. It costs gas; letting an order expire costs nothing.",
+        prompt_snippet: "Cancels an open order on chain. It costs gas; letting an order expire costs nothing.",
         prompt_guidelines: Guidelines {
-            thriving: "Cancel only where the price has left the order; otherwise let it expire.",
-            cautious: "Cancel orders that no plan needs any more.",
-            declining: "Cancel whatever is no exit.",
-            terminal: "Cancel everything that is open before the last exits.",
+            thriving: "Cancel only if the market has moved away from the order; otherwise let it expire.",
+            cautious: "Cancel orders that no plan needs.",
+            declining: "Cancel every order that is not an exit.",
+            terminal: "Cancel all open orders before the last exits.",
             memory: None,
         },
         idempotent: true,
@@ -94,30 +94,30 @@ impl WriteTool for CancelOrder {
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, String), ToolError> {
         let record = own(context, &params.order_hash, "order_hash").await?;
         if !record.is_live() {
-            let what = format_args!("the order has ended already: {}", record.status);
+            let what = format_args!("the order has already ended: {}", record.status);
             return Err(invalid("order_hash", &what));
         }
         let nonce = record.message.unordered_nonce();
-        let nonce = nonce.ok_or_else(|| invalid("order_hash", &"the order has no nonce that could be used up"))?;
+        let nonce = nonce.ok_or_else(|| invalid("order_hash", &"the order has no nonce that could be invalidated"))?;
         let (word, bit) = nonce_position(nonce);
         if is_used(context, &record, word, nonce).await? {
             let known = card(&record);
             let what = match record.status {
                 OrderState::Bridge(IntentStatus::Pending) | OrderState::Auction(_) | OrderState::Unplaced => {
-                    "its nonce is used up already, so nobody can fill it any more".to_owned()
+                    "its nonce is already used, so nobody can fill it".to_owned()
                 }
-                OrderState::Bridge(_) => format!("its money is locked already: {}", field(&known, "money")),
+                OrderState::Bridge(_) => format!("its money is already locked: {}", field(&known, "money")),
             };
             return Err(invalid("order_hash", &what));
         }
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
         let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
-        let expected = format!("nobody can fill order {} any more", record.hash);
+        let expected = format!("order {} can no longer be filled", record.hash);
         Ok((taking_back(context, &record, Intent::CancelOrder, call, &expected), record.hash.to_string()))
     }
 
     fn output(context: &CallContext, order_hash: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-        let done = format!("nobody can fill order {order_hash} any more");
+        let done = format!("order {order_hash} can no longer be filled");
         let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
         let status = if ended { "cancelled" } else { "pending" };
         Ok(Reply::new(Output { order_hash, status, transaction }, said))
@@ -133,6 +133,6 @@ async fn is_used(context: &CallContext, record: &Record, word: U256, nonce: U256
     let mut calls = Calls::default();
     let bits = calls.push(record.message.verifier(), &Permit2::nonceBitmapCall { owner: record.account, word });
     let answers = chain.ask(calls).await?;
-    let silent = || ToolError::new(ErrorCode::ChainInconsistent, "Permit2 does not tell which nonces are used");
+    let silent = || ToolError::new(ErrorCode::ChainInconsistent, "Permit2 does not return which nonces are used");
     Ok(nonce_used(nonce, bits.take(&answers).ok_or_else(silent)?))
 }

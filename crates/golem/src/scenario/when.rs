@@ -107,7 +107,7 @@ mod tests {
             // That step calls no tool, so it has no outcome.
             ("{ after = \"idle\" }", "called `idle`"),
             ("{ after = \"look\", status = \"fine\" }", "`fine` is neither a status"),
-            ("{ phase = \"Happy\" }", "line 12: `Happy` is no phase"),
+            ("{ phase = \"Happy\" }", "line 12: `Happy` is not a valid phase"),
             ("{ before = \"look\" }", "unknown field `before`"),
         ] {
             let why = parse("x", &show(when)).unwrap_err().to_string();

@@ -239,7 +239,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
     };
     let struck = {
         let why = |kind| match kind {
-            AnswerKind::Similar => Some(text("it pays somebody for the first time")),
+            AnswerKind::Similar => Some(text("it pays a new recipient")),
             AnswerKind::Smaller => Some(text("an approval has no smaller amount")),
             AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
         };

@@ -91,13 +91,14 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     let told = json!({
         "uniswapx": {
             "preferred": true, "used": true,
-            "why": "fillers compete for it out of public sight, and the filler pays the gas",
+            "why": "fillers compete for it outside the public mempool, and the filler pays the gas",
         },
         "mev": [
-            { "about": "slippage", "words": "what is asked for at least is signed into the order" },
-            { "about": "sight", "words": "the order goes to its service and shows in no mempool" },
-            { "about": "deadline", "words": "nothing is settled after it" },
-            { "about": "size", "words": "it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it" },
+            { "about": "slippage", "words": "the minimum output is signed in the order" },
+            { "about": "sight", "words": "the order goes to its service, not to a mempool" },
+            { "about": "deadline", "words": "it cannot be settled later" },
+            { "about": "size", "words": "it takes 1.40 % of the balance of a pool on its route; intel_assess_mev_risk \
+                                         shows how to split it" },
         ],
     });
     by_swap.fold(START_MILLIS + 11, &end(true, 11, CardKind::Swap, Value::Null, told));
@@ -266,7 +267,7 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
             known(&|intent| {
                 intent.status = IntentStatus::Expired;
                 (intent.fill_deadline, intent.refund_from) = (START, Some(START + 61));
-                intent.money = text("locked in settler 0x9f9F…9f9F on ethereum; intent_refund brings it back");
+                intent.money = text("locked in settler 0x9f9F…9f9F on ethereum; intent_refund returns it");
             }),
         ),
         (

@@ -44,7 +44,7 @@ async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
 const MOST_SHOWN: usize = 64;
 
 /// One open approval request. Dropping the ticket withdraws the request.
-#[must_use = "a ticket that is dropped withdraws its question"]
+#[must_use = "dropping a pending approval withdraws the request"]
 pub struct Ticket {
     pub(super) desk: ApprovalDesk,
     pub(super) number: u64,
@@ -223,7 +223,7 @@ impl Ticket {
                 Decision::RefusedAndHalted { reason }
             }
             Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
-            None => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
+            None => Decision::Withdrawn { reason: SafeText::clean("the approval request was withdrawn", MAX_REASON) },
         }
     }
 
@@ -373,7 +373,7 @@ impl Drop for Ticket {
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
         if let (true, Some(trail)) = (self.told, &self.desk.inner.trail) {
-            let reason = SafeText::clean("whoever asked went away", MAX_REASON);
+            let reason = SafeText::clean("the caller disconnected", MAX_REASON);
             trail.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }
     }
@@ -381,7 +381,7 @@ impl Drop for Ticket {
 
 /// Decision in place of one that could not be recorded, and is therefore invalid.
 fn unrecorded(error: &AuditError) -> Decision {
-    let reason = format!("it could not be put on the audit trail: {error}");
+    let reason = format!("it could not be recorded in the audit log: {error}");
     Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
 }
 
@@ -402,7 +402,7 @@ mod tests {
     fn what_silence_lets_pass_says_why_it_waits() {
         let told = |needs| asked_because(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
         let waits = told(ApprovalNeed::Delay { millis: 30_000 });
-        assert_eq!(waits, ["it is large enough to wait 30 s for your no"]);
+        assert_eq!(waits, ["it is large enough for a delay of 30 s in which you can reject it"]);
         assert!(told(ApprovalNeed::Instant).is_empty() && told(ApprovalNeed::Notify).is_empty());
     }
 }

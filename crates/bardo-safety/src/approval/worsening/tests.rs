@@ -246,7 +246,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
                 preview.verdicts[1] =
                     Verdict::passed(Check::SlippageGuard, Finding::said("as it should be")).asking("no price feed");
             },
-            &["also asked because no price feed"],
+            &["also needs approval because no price feed"],
         ),
         (
             "a new reason",
@@ -256,7 +256,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
                 reasons.push(Reason::FirstPaid);
                 preview.parties.push(Reason::FirstPaid);
             },
-            &["also asked because it pays somebody for the first time"],
+            &["also needs approval because it pays a new recipient"],
         ),
         ("another policy", as_is, |preview| preview.policy = B256::repeat_byte(7), &["the policy has changed since"]),
     ];

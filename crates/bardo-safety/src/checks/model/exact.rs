@@ -132,8 +132,10 @@ fn a_stop_tells_what_it_lets_through() {
     refused(
         |case| case.stop = Some(StopLevel::ExitOnly),
         code,
-        &["stop | exit-only: only exits to an exit asset, revocations and cancellations are signed | new-position | \
-           an exit to an exit asset, or taking back allowances and orders"],
+        &[
+            "stop | exit-only: only exits to an exit asset, revocations and cancellations are signed | new-position | an \
+           exit to an exit asset, a revocation or a cancellation",
+        ],
     );
     refused(
         |case| {
@@ -141,8 +143,8 @@ fn a_stop_tells_what_it_lets_through() {
             (case.class, case.reduce_only) = (ActionClass::ClosePosition, true);
         },
         code,
-        &["stop | halt: nothing is signed but revocations and cancellations | close-position, an exit | taking back \
-           allowances and orders; everything else once the operator resumes"],
+        &["stop | halt: nothing is signed but revocations and cancellations | close-position, an exit | revocations \
+           and cancellations; everything else after the operator resumes"],
     );
 }
 
@@ -156,7 +158,7 @@ fn a_phase_tells_its_classes_and_its_share() {
             "phase Defensive | rebalance, decrease-position, close-position, read-only | new-position | an action of \
              one of these classes, or the same in a better phase",
             "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving \
-             no allowance | new-position | selling what is held for a stable coin or the chain's own coin",
+             no allowance | new-position | a sale of holdings for a stablecoin or the native token",
         ],
     );
     // A quarter of 100 is 25. Ten units are worth 100 dollars, so the 400 dollars that left are 40 units: a quarter of
@@ -168,10 +170,10 @@ fn a_phase_tells_its_classes_and_its_share() {
     refused(
         |case| sells(case, 26),
         code,
-        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | \
-           0.000000000000000026 GOOD (0x0000000000000000000000000000000000000201) of 0.0000000000000001 GOOD \
+        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | 0.000000000000000026 GOOD \
+           (0x0000000000000000000000000000000000000201) of 0.0000000000000001 GOOD \
            (0x0000000000000000000000000000000000000201) | at most 0.000000000000000025 GOOD \
-           (0x0000000000000000000000000000000000000201) now, and more in another trade"],
+           (0x0000000000000000000000000000000000000201) now, and the rest in another trade"],
     );
     refused(
         |case| {
@@ -179,10 +181,10 @@ fn a_phase_tells_its_classes_and_its_share() {
             case.token_moved = 400;
         },
         code,
-        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | \
-           0.000000000000000036 GOOD (0x0000000000000000000000000000000000000201) of 0.00000000000000014 GOOD \
+        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | 0.000000000000000036 GOOD \
+           (0x0000000000000000000000000000000000000201) of 0.00000000000000014 GOOD \
            (0x0000000000000000000000000000000000000201) | at most 0.000000000000000035 GOOD \
-           (0x0000000000000000000000000000000000000201) now, and more in another trade"],
+           (0x0000000000000000000000000000000000000201) now, and the rest in another trade"],
     );
 }
 
@@ -191,42 +193,37 @@ fn a_list_tells_what_is_on_it_and_what_is_not() {
     let unlisted = |change: &dyn Fn(&mut Case), expected: &str| {
         refused(|case| change(case), ErrorCode::SafetyNotAllowed, &[expected]);
     };
-    unlisted(&|case| case.tool_listed = false, "allowed_tools | nothing | uniswap_execute_swap | a tool of the list");
-    unlisted(
-        &|case| case.intent_listed = false,
-        "allowed_intent_types | nothing | swap | a kind of action of the list",
-    );
+    unlisted(&|case| case.tool_listed = false, "allowed_tools | nothing | uniswap_execute_swap | an allowed tool");
+    unlisted(&|case| case.intent_listed = false, "allowed_intent_types | nothing | swap | an allowed kind of action");
     unlisted(
         &|case| case.chain_listed = false,
-        "allowed_chains | ethereum | devnet-ethereum | the same on a chain of the list",
+        "allowed_chains | ethereum | devnet-ethereum | the same on an allowed chain",
     );
     unlisted(
         &|case| case.wallet_listed = false,
-        &format!("allowed_execution_wallets | {STRANGER} | {ME} | the same with a wallet of the list"),
+        &format!("allowed_execution_wallets | {STRANGER} | {ME} | the same with an allowed wallet"),
     );
-    unlisted(&|case| case.protocol_listed = false, "allowed_protocols | nothing | uniswap | a protocol of the list");
+    unlisted(&|case| case.protocol_listed = false, "allowed_protocols | nothing | uniswap | an allowed protocol");
     unlisted(
         &|case| case.recipient_is_me = false,
-        &format!("allowed_recipients | self | {FRIEND} | a recipient of the list"),
+        &format!("allowed_recipients | self | {FRIEND} | an allowed recipient"),
     );
     unlisted(
         &|case| case.target = 1,
-        &format!(
-            "allowed_contracts | book | devnet-ethereum:{ROUTER}:0xdeadbeef | a contract and function of the list"
-        ),
+        &format!("allowed_contracts | book | devnet-ethereum:{ROUTER}:0xdeadbeef | an allowed contract and function"),
     );
     unlisted(
         &|case| case.target = 3,
         &format!(
-            "allowed_contracts | a function that is known | a call without a function to {ROUTER} | a call that names \
-             its function"
+            "allowed_contracts | a known function | a call without a function to {ROUTER} | a call that names its \
+             function"
         ),
     );
-    unlisted(&|case| case.allowance = 1, &format!("allowed_spenders | book | {STRANGER} | a spender of the list"));
+    unlisted(&|case| case.allowance = 1, &format!("allowed_spenders | book | {STRANGER} | an allowed spender"));
     refused(
         |case| case.token_out_listed = false,
         ErrorCode::SafetyTokenNotAllowed,
-        &[&format!("allowed_tokens | bundled | devnet-ethereum:{OTHER} (calls itself ODD) | a token of the list")],
+        &[&format!("allowed_tokens | bundled | devnet-ethereum:{OTHER} (calls itself ODD) | an allowed token")],
     );
 }
 
@@ -301,16 +298,16 @@ fn a_cap_tells_what_is_left_of_it() {
     over(&|case| case.gas_most = Some(1), "max_gas_usd | $1 | $2 of gas at most | at most $1");
     over(
         &|case| case.gwei_most = Some(19),
-        "max_fee_per_gas_gwei | 19000000000 wei per unit of gas | 20000000000 wei | the same when blocks are emptier",
+        "max_fee_per_gas_gwei | 19000000000 wei per unit of gas | 20000000000 wei | the same when gas is cheaper",
     );
     over(
         &|case| (case.allowance_most, case.left_over) = (Some(5), 7),
-        "max_allowance_usd | $5 | $7 of GOOD left to be taken | at most $5",
+        "max_allowance_usd | $5 | $7 of GOOD left as an allowance | at most $5",
     );
     over(
         &|case| case.allowance = 2,
         &format!(
-            "allow_unlimited_allowance | exact amounts | an allowance of GOOD without limit for {PERMIT2} | the exact \
+            "allow_unlimited_allowance | exact amounts | an unlimited allowance of GOOD for {PERMIT2} | the exact \
              amount the action needs"
         ),
     );
@@ -323,14 +320,12 @@ fn what_cannot_be_told_is_told_by_each_check_that_needs_it() {
         |case| case.out = None,
         ErrorCode::SafetyPriceUnknown,
         &[
-            "price | every value must be told before a limit can be checked | no price | the same once every price can \
-             be told",
-            "stop_loss_pct | what is held must be told | no price | the same once it can, or an exit now",
-            "max_loss_bps | at most 200 bps lost | no price | the same once every price can be told",
+            "price | every value must be known to check a limit | no price | the same when every price is known",
+            "stop_loss_pct | the account's value must be known | no price | the same when it is known, or an exit now",
+            "max_loss_bps | at most 200 bps lost | no price | the same when every price is known",
         ],
     );
-    let ledger =
-        "ledger | what was spent before must be known | the disk is gone | the same once the ledger can be read";
+    let ledger = "ledger | past spending must be known | the disk is gone | the same when the ledger can be read";
     refused(|case| case.ledger = false, ErrorCode::StoreUnavailable, &[ledger; 3]);
 }
 
@@ -389,8 +384,8 @@ fn a_loss_tells_where_it_stops() {
     );
     lost(
         &|case| case.breaker = 1,
-        "max_consecutive_failures | one trial at a time after a cool-off | a trial is under way | the same once the \
-         trial has succeeded, or an exit now",
+        "max_consecutive_failures | one trial trade at a time after the cool-off | a trial trade is in progress | the \
+         same after the trial trade succeeds, or an exit now",
     );
 }
 
@@ -420,28 +415,31 @@ fn a_trade_tells_what_would_be_enough() {
     );
     traded_badly(
         |trade| trade.nothing_in = true,
-        "min_out | something must go in and something must come out | 0 GOOD \
-         (0x0000000000000000000000000000000000000201) in, at least 0.00000000000000995 GOOD \
-         (0x0000000000000000000000000000000000000202) out | a trade with a least output above zero",
+        "min_out | amounts in and out above zero | 0 GOOD (0x0000000000000000000000000000000000000201) in, at least \
+         0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202) out | a trade with a minimum output \
+         above zero",
     );
     // 10,000 less 50 basis points is 9,950.
     traded_badly(
         |trade| trade.more = -1,
-        "min_out | at least 0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202), the quote less 50 bps \
-         | 0.000000000000009949 GOOD (0x0000000000000000000000000000000000000202) | a least output of \
+        "min_out | at least 0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202), the quote less 50 \
+         bps | 0.000000000000009949 GOOD (0x0000000000000000000000000000000000000202) | a minimum output of \
          0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202)",
     );
     traded_badly(|trade| trade.age = 31_000, "max_quote_age_seconds | at most 30 s | 31 s old | a new quote");
     traded_badly(
         |trade| trade.age = -5_001,
-        "max_quote_age_seconds | at most 30 s | made after now, by this machine's clock | a new quote",
+        "max_quote_age_seconds | at most 30 s | in the future, by this machine's clock | a new quote",
     );
-    traded_badly(|trade| trade.deadline = -3, "deadline | a time to come | 3 s ago by the chain's time | a new quote");
+    traded_badly(
+        |trade| trade.deadline = -3,
+        "deadline | a time in the future | 3 s ago by the chain's time | a new quote",
+    );
     // 98 of 100 must be guaranteed.
     refused(
         |case| case.received = 97,
         ErrorCode::SafetySlippage,
-        &["max_loss_bps | at most 200 bps of $100.00 lost | only $97.00 are certain to come in | at least $98.00 \
+        &["max_loss_bps | at most 200 bps of $100.00 lost | only $97.00 guaranteed to come in | at least $98.00 \
            guaranteed"],
     );
 }

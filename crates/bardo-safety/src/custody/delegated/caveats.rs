@@ -65,9 +65,7 @@ pub enum LimitsError {
     #[error("the address book of this chain has no `{0}`: delegations cannot be used on it")]
     NoEnforcer(&'static str),
     /// A caveat has an unknown enforcer.
-    #[error(
-        "caveat {at} is enforced by {enforcer}, which is none of the known enforcers: nobody here could tell what it allows"
-    )]
+    #[error("caveat {at} is enforced by {enforcer}, which is not a known enforcer, so its effect is unknown")]
     Unknown {
         /// Index of the caveat, from 0.
         at: usize,
@@ -75,22 +73,22 @@ pub enum LimitsError {
         enforcer: Address,
     },
     /// The terms of a caveat do not have its enforcer's format.
-    #[error("the terms of caveat {at} do not have the form its enforcer reads")]
+    #[error("the terms of caveat {at} do not have its enforcer's format")]
     Terms {
         /// Index of the caveat, from 0.
         at: usize,
     },
     /// The delegation has no list of targets, or no end.
-    #[error("the delegation has no {0}: a session key without one could do anything for ever")]
+    #[error("the delegation has no {0}: without it, a session key would have no limit")]
     Unlimited(&'static str),
     /// The call's target is not on the list.
-    #[error("the session key may not call {0}: its delegation lists other contracts")]
+    #[error("the session key may not call {0}: its delegation does not list this contract")]
     Target(Address),
     /// The call's function is not on the list.
-    #[error("the session key may not call this function: its delegation lists others")]
+    #[error("the session key may not call this function: its delegation does not list it")]
     Method,
     /// The call transfers too much of the native token.
-    #[error("the session key may send {most} wei along with a call, not {value}")]
+    #[error("the session key may send at most {most} wei with a call, not {value}")]
     Value {
         /// Maximum value, in wei.
         most: U256,

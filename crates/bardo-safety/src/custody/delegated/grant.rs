@@ -37,7 +37,7 @@ pub enum GrantError {
     #[error("the address book of {0} has no delegation framework")]
     NoFramework(String),
     /// The delegation is for another session key.
-    #[error("the delegation is for {granted}, and this session key is {own}")]
+    #[error("the delegation is for {granted}, but this session key is {own}")]
     OtherSession {
         /// Delegate in the delegation.
         granted: Address,
@@ -45,7 +45,7 @@ pub enum GrantError {
         own: Address,
     },
     /// Anyone could use the delegation, or it depends on another delegation.
-    #[error("the delegation is not one from the owner to one session key: {0}")]
+    #[error("the delegation is not directly from the owner to one session key: {0}")]
     Shape(&'static str),
     /// The limits are missing or unknown.
     #[error(transparent)]
@@ -59,9 +59,7 @@ pub enum GrantError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
     /// The owner's account does not delegate to the framework's code.
-    #[error(
-        "{owner} has not delegated its account to {implementation}: the owner has to sign that authorisation first"
-    )]
+    #[error("{owner} has not delegated its account to {implementation}: the owner must sign that authorisation first")]
     NoDelegator {
         /// Owner of the delegating account.
         owner: Address,
@@ -69,7 +67,7 @@ pub enum NotReady {
         implementation: Address,
     },
     /// The account's code uses another manager.
-    #[error("the code of {owner} obeys {found}, not the manager {manager}")]
+    #[error("the code of {owner} uses the manager {found}, not {manager}")]
     OtherManager {
         /// Owner of the delegating account.
         owner: Address,
@@ -82,7 +80,7 @@ pub enum NotReady {
     #[error("the owner has revoked this delegation")]
     Revoked,
     /// The manager contract is paused by its owner.
-    #[error("the delegation manager is paused: nothing can be done through it now")]
+    #[error("the delegation manager is paused: no delegation works until it resumes")]
     Paused,
     /// The chain could not be read.
     #[error(transparent)]
@@ -118,10 +116,10 @@ impl Grant {
         let (manager, implementation) = framework(network)?;
         let limits = Limits::decode(&delegation.caveats, &Enforcers::of(&network.book)?)?;
         if delegation.authority != ROOT {
-            return Err(GrantError::Shape("it hangs on another delegation"));
+            return Err(GrantError::Shape("it depends on another delegation"));
         }
         if delegation.delegate == ANYONE || delegation.delegate == delegation.delegator {
-            return Err(GrantError::Shape("its delegate is anybody, or the owner"));
+            return Err(GrantError::Shape("its delegate is anyone, or the owner"));
         }
         let unsigned = GrantError::Signature(delegation.delegator);
         let signature = Signature::try_from(delegation.signature.as_ref()).map_err(|_| unsigned.clone())?;

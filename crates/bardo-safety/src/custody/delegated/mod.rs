@@ -71,7 +71,7 @@ impl DelegatedAccount {
     fn wrap(&self, index: usize, leg: &Leg) -> Result<FramedLeg, FrameError> {
         if !leg.slots.is_empty() {
             return Err(FrameError::Unsupported(
-                "caveats bind calls, not signatures: a session key cannot sign typed messages for its owner; give the \
+                "caveats limit calls, not signatures: a session key cannot sign typed messages for its owner; set the \
                  allowance by a call instead"
                     .into(),
             ));
@@ -126,8 +126,8 @@ impl Account for DelegatedAccount {
         }
         if proposal.order.is_some() {
             return Err(FrameError::Unsupported(
-                "caveats bind calls, not signatures: an order is signed by the account that holds what it offers, not by \
-                 a session key for its owner"
+                "caveats limit calls, not signatures: the account that owns the tokens must sign an order, not a \
+                 session key of its owner"
                     .into(),
             ));
         }

@@ -375,5 +375,5 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
     let mut signing = leg(world.usdc, U256::ZERO, vec![0; 100].into(), 80_000);
     signing.slots = vec![SignatureSlot { offset: 0, message: permit }];
     let refused = world.frame(&account, signing).unwrap_err();
-    assert!(refused.to_string().contains("caveats bind calls, not signatures"), "{refused}");
+    assert!(refused.to_string().contains("caveats limit calls, not signatures"), "{refused}");
 }

@@ -56,7 +56,7 @@ impl Stretching {
     pub(super) fn within_bounds(self) -> Result<(), &'static str> {
         match self {
             Self::Scrypt(Scrypt { log_n, r, p }) => {
-                let n = 1u64.checked_shl(log_n.into()).ok_or("more memory than there is")?;
+                let n = 1u64.checked_shl(log_n.into()).ok_or("more memory than is available")?;
                 let memory = n.saturating_mul(u64::from(r)).saturating_mul(128);
                 if memory > MOST_MEMORY || u64::from(r).saturating_mul(p.into()).saturating_mul(128) > MOST_MEMORY {
                     return Err("more than 512 MiB of memory");

@@ -144,7 +144,7 @@ impl KeyFile {
             "scrypt" => {
                 let n = kdf.n.ok_or_else(missing)?;
                 if !n.is_power_of_two() || n < 2 {
-                    return Err(form("its scrypt cost is no power of two"));
+                    return Err(form("its scrypt cost is not a power of two"));
                 }
                 // At most 63, so it fits.
                 let log_n = u8::try_from(n.trailing_zeros()).unwrap_or(u8::MAX);
@@ -159,7 +159,7 @@ impl KeyFile {
             }
             "pbkdf2" => {
                 if kdf.prf.as_deref() != Some("hmac-sha256") {
-                    return Err(form("its PBKDF2 is not over hmac-sha256"));
+                    return Err(form("its PBKDF2 does not use hmac-sha256"));
                 }
                 Stretching::Pbkdf2 { rounds: kdf.c.filter(|rounds| *rounds > 0).ok_or_else(missing)? }
             }
@@ -167,7 +167,7 @@ impl KeyFile {
         };
         stretching.within_bounds().map_err(|what| KeystoreError::TooCostly { path: path.to_owned(), what })?;
         let bytes =
-            |text: &str, what: &str| hex::decode(text).map_err(|_| form(&format!("its {what} is no hexadecimal")));
+            |text: &str, what: &str| hex::decode(text).map_err(|_| form(&format!("its {what} is not hexadecimal")));
         let salt = bytes(&kdf.salt, "salt")?;
         if salt.len() > LONGEST_SALT {
             return Err(form("its salt is too long"));
@@ -186,7 +186,7 @@ impl KeyFile {
         let bound = match written.bardo {
             None => None,
             Some(WrittenBinding { ledger, seal }) => {
-                let ledger = ledger.parse().map_err(|_| form("the ledger it names is none"))?;
+                let ledger = ledger.parse().map_err(|_| form("its ledger name is invalid"))?;
                 let seal = B256::try_from(bytes(&seal, "seal")?.as_slice()).map_err(|_| exact("seal"))?;
                 Some((ledger, seal))
             }

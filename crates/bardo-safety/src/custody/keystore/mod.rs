@@ -69,10 +69,10 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeystoreError {
     /// The text is not a valid key name.
-    #[error("`{0}` is no name for a key: take 1 to 40 letters, digits, `-` or `_`")]
+    #[error("`{0}` is not a valid key name: use 1 to 40 letters, digits, `-` or `_`")]
     Name(SafeText),
     /// A key of this name exists already.
-    #[error("there is a key called `{name}` already ({path}); it stays as it is: choose another name")]
+    #[error("the key `{name}` already exists ({path}) and was not changed: choose another name")]
     Exists {
         /// Name of the key.
         name: KeyName,
@@ -80,7 +80,7 @@ pub enum KeystoreError {
         path: PathBuf,
     },
     /// There is no key of this name.
-    #[error("there is no key called `{name}`{}; `bardo keys list` lists them", there_is(.known))]
+    #[error("unknown key `{name}`{}; `bardo keys list` lists the keys", there_is(.known))]
     NotFound {
         /// Name of the key.
         name: KeyName,
@@ -97,7 +97,8 @@ pub enum KeystoreError {
     },
     /// The permissions let others read or replace the file.
     #[error(
-        "{path} can be reached by others (mode {mode:o}): run `chmod {right:o} {path}`, and think about who may have copied it"
+        "{path} can be reached by others (mode {mode:o}): run `chmod {right:o} {path}`, and consider whether it was \
+         copied"
     )]
     Mode {
         /// Path of the file or folder.
@@ -108,7 +109,7 @@ pub enum KeystoreError {
         right: u32,
     },
     /// The file is not a key file of version 3.
-    #[error("{path} is no key file that can be read: {reason}")]
+    #[error("{path} is not a readable key file: {reason}")]
     Form {
         /// Path of the file.
         path: PathBuf,
@@ -116,7 +117,7 @@ pub enum KeystoreError {
         reason: SafeText,
     },
     /// Decryption would take more memory or time than the limits allow.
-    #[error("{path} asks for {what}, more than any wallet does: it is not opened")]
+    #[error("{path} requires {what}, more than any wallet uses: it was not opened")]
     TooCostly {
         /// Path of the file.
         path: PathBuf,
@@ -124,13 +125,15 @@ pub enum KeystoreError {
         what: &'static str,
     },
     /// The password is wrong, or the file was changed.
-    #[error("{path} does not open: the password is wrong, or the file was changed")]
+    #[error("cannot open {path}: the password is wrong, or the file was changed")]
     Password {
         /// Path of the file.
         path: PathBuf,
     },
     /// The key in the file does not match the claimed address.
-    #[error("{path} holds the key of {found} and says it is {claimed}'s: somebody has changed it; do not use it")]
+    #[error(
+        "{path} contains the key of {found} but claims to be {claimed}'s: the file was tampered with; do not use it"
+    )]
     OtherKey {
         /// Path of the file.
         path: PathBuf,
@@ -140,15 +143,15 @@ pub enum KeystoreError {
         claimed: Address,
     },
     /// The file is another wallet's and belongs to no ledger.
-    #[error("{path} belongs to no ledger: bring it in with `bardo keys import NAME --keystore {path}`")]
+    #[error("{path} belongs to no ledger: import it with `bardo keys import NAME --keystore {path}`")]
     Unbound {
         /// Path of the file.
         path: PathBuf,
     },
     /// The key belongs to another ledger.
     #[error(
-        "the key `{name}` belongs to ledger {own}, and this is ledger {found}: one key is counted in one ledger, or its limits \
-         would hold twice over; use its own data folder, or import the key here and delete it there"
+        "the key `{name}` belongs to ledger {own}, but this is ledger {found}: in two ledgers, its limits would be \
+         counted separately; use its own data folder, or import the key here and delete it there"
     )]
     OtherLedger {
         /// Name of the key.
@@ -288,6 +291,6 @@ impl fmt::Display for KeyName {
 fn there_is(names: &[KeyName]) -> String {
     match names {
         [] => String::new(),
-        names => format!(" (there is {})", names.iter().map(KeyName::to_string).collect::<Vec<_>>().join(", ")),
+        names => format!(" (known: {})", names.iter().map(KeyName::to_string).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -56,7 +56,7 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
     // The settler reports a delivery that the balance does not confirm: this is not an arrival.
     for came in [None, Some(3_999_999)] {
         let (seen, money) = told(Some(came), deadline);
-        assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "delivered on base, as its settler says"));
+        assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "delivered on base, according to its settler"));
         assert!(!has_arrived(&seen.card, Ending::Took));
     }
     let (seen, money) = told(Some(Some(4_000_000)), deadline);

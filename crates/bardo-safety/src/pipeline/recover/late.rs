@@ -24,7 +24,7 @@ impl Pipeline {
             match chain.sender.look_at_given_up().await {
                 Ok(()) => {}
                 Err(SenderError::Record(error)) => return Err(unavailable(error)),
-                Err(error) => tracing::warn!("what became of what was given up is not told: {error}"),
+                Err(error) => tracing::warn!("the outcome of dropped transactions is unknown: {error}"),
             }
         }
         Ok(())

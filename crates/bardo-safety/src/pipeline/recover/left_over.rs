@@ -81,7 +81,7 @@ impl Pipeline {
                 Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
             };
             let unreadable =
-                || Refusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not tell an allowance"));
+                || Refusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not return an allowance"));
             let amount = amount.ok_or_else(unreadable)?;
             if !amount.is_zero() {
                 let Given { chain_id, owner, token, spender, inside } = one;

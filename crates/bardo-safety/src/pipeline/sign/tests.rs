@@ -99,10 +99,10 @@ fn only_what_was_framed_is_kept() {
         ("calldata of another length", |one| one.input = [one.input.as_ref(), &[0]].concat().into()),
         ("other calldata", |one| one.input = changed(&one.input, 0)),
         ("other calldata", |one| one.input = changed(&one.input, PLACE + SIGNATURE_BYTES)),
-        ("a signature of somebody else in the calldata", |one| {
+        ("a signature of another account in the calldata", |one| {
             one.input = data(&key(2), message().digest(31_337)).into();
         }),
-        ("a signature of somebody else in the calldata", |one| {
+        ("a signature of another account in the calldata", |one| {
             one.input = data(&key(1), message().digest(1)).into();
         }),
         ("a broken signature in the calldata", |one| one.input = framed().legs()[0].data.clone()),

@@ -101,9 +101,9 @@ impl Judge<'_> {
             // Only a revocation may lower an allowance below what open orders may take; a trade would invalidate them.
             if self.framed.proposal().is_trade() && after < before && after < promised {
                 let (promised, after) = (self.figure(id, promised), self.figure(id, after));
-                let declared = format!("{promised} for {whom}, which open orders may take");
+                let declared = format!("{promised} for {whom}, reserved for open orders");
                 let fault = Fault::new(RuleName::Allowance, declared, after);
-                faults.push(fault.passing("the same once the open orders have ended"));
+                faults.push(fault.passing("the same after the open orders have ended"));
             }
         }
         for change in self.changes().permit2_allowances.iter().filter(|change| change.owner == one) {
@@ -115,7 +115,7 @@ impl Judge<'_> {
             let (of, whom) = (self.name(id), format!("{} in Permit2", change.spender));
             if self.around.permit2 != Some(change.permit2) {
                 let found = format!("{} keeps one", change.permit2);
-                let declared = format!("none of {of} for {} but in the known Permit2", change.spender);
+                let declared = format!("none of {of} for {} except in the known Permit2", change.spender);
                 faults.push(Fault::new(RuleName::Allowance, declared, found));
                 continue;
             }
@@ -176,7 +176,7 @@ impl Judge<'_> {
                 let id = TokenId::Erc20(token);
                 let declared = format!("{} for {spender} afterwards", self.figure(id, value));
                 let fault = Fault::new(RuleName::Allowance, declared, self.figure(id, allowance.after));
-                faults.push(fault.passing("another token: this one does not keep to what it is told"));
+                faults.push(fault.passing("another token: this one does not set allowances as requested"));
             }
         }
     }

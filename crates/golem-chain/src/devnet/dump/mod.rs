@@ -25,16 +25,16 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DumpError {
     /// The gzip data is damaged.
-    #[error("the dump's gzip data is damaged or cut off: {0}; dump the state again")]
+    #[error("the dump's gzip data is damaged or truncated: {0}; dump the state again")]
     Compression(SafeText),
     /// The JSON exceeds [`MAX_JSON`].
-    #[error("the dump holds more than {} MiB of JSON; leave the historical states out or dump a shorter chain", .0 >> 20)]
+    #[error("the dump has more than {} MiB of JSON; omit the historical states or dump a shorter chain", .0 >> 20)]
     TooLarge(u64),
     /// The JSON is not a dump.
-    #[error("the dump is not in anvil's format: {0}; use the answer of anvil_dumpState unchanged")]
+    #[error("the dump is not in anvil's format: {0}; use the result of anvil_dumpState unchanged")]
     Format(SafeText),
     /// The newest block is missing from the dump.
-    #[error("the dump names block {0} as its newest block and does not contain it; dump the state again")]
+    #[error("the dump names block {0} as its newest block but does not contain it; dump the state again")]
     NoHead(u64),
     /// A header field is outside the range with which a chain can continue.
     #[error("block {number} of the dump has {field} {value}, which is out of range; dump the state again")]
@@ -57,7 +57,7 @@ pub enum DumpError {
         reason: SafeText,
     },
     /// A transaction has no receipt.
-    #[error("the dump contains transaction {0} in a block and no receipt of it; dump the state again")]
+    #[error("the dump contains transaction {0} in a block but not its receipt; dump the state again")]
     NoReceipt(B256),
     /// The code of an account is invalid.
     #[error(transparent)]

@@ -84,7 +84,7 @@ fn hostile_dumps_are_refused_and_change_nothing() {
         blocks.iter().position(|block| block["header"]["number"] == format!("{number:#x}")).expect("a block")
     };
     let bad = [
-        ("cut off", good[..good.len() / 2].to_vec(), "gzip data is damaged or cut off"),
+        ("cut off", good[..good.len() / 2].to_vec(), "gzip data is damaged or truncated"),
         ("empty", Vec::new(), "not in anvil's format"),
         ("no dump", packed(b"[1, 2]"), "not in anvil's format"),
         ("deep", packed("[".repeat(100_000).as_bytes()), "not in anvil's format"),
@@ -93,7 +93,7 @@ fn hostile_dumps_are_refused_and_change_nothing() {
         ("code", with(|dump| *account(dump, "code") = json!("0xef0100")), "EIP-7702"),
         ("the newest", with(|dump| dump["best_block_number"] = json!(7)), "names block 7 as its newest block"),
         ("far away", with(|dump| dump["best_block_number"] = json!(u64::MAX)), "names block 18446744073709551615"),
-        ("receipts", with(|dump| dump["transactions"] = json!([])), "no receipt of it"),
+        ("receipts", with(|dump| dump["transactions"] = json!([])), "not its receipt"),
     ];
     for (name, dump, expected) in bad {
         refused(name, &dump, expected);

@@ -230,6 +230,6 @@ fn modules(_: &mut Engine, _: &Params<'_>) -> RpcResult {
 fn describe(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     match &engine.description {
         Some(description) => json(description.as_ref()),
-        None => Err(RpcError::server("nothing describes this chain: it has no contracts of its own yet")),
+        None => Err(RpcError::server("this chain has no description: it has no contracts of its own yet")),
     }
 }

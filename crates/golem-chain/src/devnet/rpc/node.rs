@@ -55,9 +55,7 @@ pub(super) fn metadata(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
 pub(super) fn reset(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     let forking = params.optional::<Value>(0, "options")?.and_then(|options| options.get("forking").cloned());
     if forking.is_some_and(|forking| forking != Value::Null) {
-        return Err(RpcError::invalid_params(
-            "this chain cannot turn into a fork: call anvil_reset without \"forking\"",
-        ));
+        return Err(RpcError::invalid_params("this chain cannot become a fork: call anvil_reset without \"forking\""));
     }
     engine.reset();
     json(&())

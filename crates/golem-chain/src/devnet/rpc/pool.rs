@@ -33,7 +33,8 @@ pub(super) fn content(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     if input > MAX_INPUT {
         let limit = MAX_INPUT >> 20;
         return Err(RpcError::server(format!(
-            "the waiting transactions carry more than {limit} MiB of calldata: ask for them one by one, or use txpool_inspect"
+            "the pending transactions have more than {limit} MiB of calldata: request them one by one, or use \
+             txpool_inspect"
         )));
     }
     let base_fee = engine.chain.next_base_fee();

@@ -144,7 +144,7 @@ fn size<'a>(
     }
     let Some(members) = types.get(name) else { return Ok(1) };
     if depth > MAX_TYPE_DEPTH {
-        return Err("its types hold themselves, or are nested too deeply");
+        return Err("its types are recursive or nested too deeply");
     }
     let mut total = 1_usize;
     for member in members {

@@ -79,7 +79,7 @@ pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Ans
                 replay.skip_to(index)?;
                 replay.into_view()
             }
-            (None, None) => return Err(RpcError::internal("there is no state to call on")),
+            (None, None) => return Err(RpcError::internal("no state is available for the call")),
         };
         override_view(&mut view, options.state_overrides.as_ref(), options.block_overrides.as_ref())
             .map_err(CallError::from)?;

@@ -21,8 +21,8 @@ const fn means(happened: &'static str, would_pass: &'static str) -> Meaning {
 
 /// Solidity's checked arithmetic, with which tokens and pools without named errors refuse excessive amounts.
 pub(super) const OVERFLOW: Meaning = means(
-    "a sum went below zero or beyond its bounds; with a token, less is held or allowed than is to go out",
-    "an amount that is held and allowed",
+    "arithmetic overflow; for a token, the balance or allowance is below the amount",
+    "an amount within balance and allowance",
 );
 
 /// Explanation of an error name or message; `None` if it is unknown.
@@ -41,7 +41,7 @@ const MEANINGS: &[Row] = &[
             "UniswapV2Router: INSUFFICIENT_OUTPUT_AMOUNT",
         ],
         means(
-            "the price moved: less than the least you accept would come out",
+            "the price moved: the output would be below the minimum",
             "the same with a new quote, or with more slippage",
         ),
     ),
@@ -54,37 +54,34 @@ const MEANINGS: &[Row] = &[
             "UniswapV2Router: EXCESSIVE_INPUT_AMOUNT",
         ],
         means(
-            "the price moved: more than the most you give would go in",
+            "the price moved: the input would exceed the maximum",
             "the same with a new quote, or with more slippage",
         ),
     ),
     (
         &["InsufficientToken"],
         means(
-            "the router has less of the token than the least that it is to pay out",
+            "the router has less of the token than the minimum to pay out",
             "the same with a new quote, or with more slippage",
         ),
     ),
     (
         &["InsufficientETH"],
         means(
-            "the router has less of the chain's coin than it is to pay out or to wrap",
+            "the router has less of the native token than it must pay out or wrap",
             "the same with a new quote, or with more slippage",
         ),
     ),
     (
         &["TransactionDeadlinePassed", "DeadlinePassed", "Transaction too old", "UniswapV2Router: EXPIRED"],
-        means("its time is over", "the same with a new quote"),
+        means("its deadline has passed", "the same with a new quote"),
     ),
-    (
-        &["V3InvalidAmountOut"],
-        means("the pool cannot give the whole amount that was asked for", "a smaller amount, or another pool"),
-    ),
+    (&["V3InvalidAmountOut"], means("the pool cannot pay the full amount", "a smaller amount, or another pool")),
     (
         &["V3InvalidSwap", "UniswapV2: INSUFFICIENT_LIQUIDITY", "UniswapV2Library: INSUFFICIENT_LIQUIDITY"],
         means("the pool is too shallow for this amount", "a smaller amount, or another pool"),
     ),
-    (&["V3InvalidCaller"], means("a contract that is no pool of this route called back", "another route")),
+    (&["V3InvalidCaller"], means("a contract that is not a pool of this route called back", "another route")),
     (
         &[
             "ETHNotAccepted",
@@ -94,30 +91,30 @@ const MEANINGS: &[Row] = &[
             "V2InvalidPath",
             "SliceOutOfBounds",
         ],
-        means("the router cannot read the call, or does not take the coin sent with it", "another route"),
+        means("the router cannot decode the call, or rejects the native token sent with it", "another route"),
     ),
     // Pools.
     (
         &["IIA", "UniswapV2: K", "UniswapV2: INSUFFICIENT_INPUT_AMOUNT"],
         means(
-            "the pool got less than it was promised: the token keeps a part of what is sent",
-            "another token, or an amount that leaves room for what this one keeps",
+            "the pool received less than expected: the token keeps part of each transfer",
+            "another token, or an amount that allows for this token's fee",
         ),
     ),
     (
         &["LOK", "UniswapV2: LOCKED", "ContractLocked", "ReentrancyGuardReentrantCall"],
-        means("the contract is in the middle of another call", "the same without a call inside a call"),
+        means("the contract is executing another call (reentrancy lock)", "the same without a nested call"),
     ),
-    (&["SPL"], means("the price is past the limit of this trade", "the same with a new quote")),
+    (&["SPL"], means("the price is beyond this trade's limit", "the same with a new quote")),
     (&["AS"], means("the amount to trade is zero", "an amount above zero")),
     // Tokens and transfer helpers.
     (
         &["ERC20InsufficientBalance", "ERC20: transfer amount exceeds balance", "InsufficientBalance"],
-        means("less is held than is to go out", "an amount that is held"),
+        means("the balance is below the amount", "an amount within the balance"),
     ),
     (
         &["ERC20InsufficientAllowance", "ERC20: insufficient allowance", "ERC20: transfer amount exceeds allowance"],
-        means("less of the token may be taken than is to go out", "the same after an allowance of the whole amount"),
+        means("the allowance is below the amount", "the same after an allowance for the full amount"),
     ),
     (
         &[
@@ -127,8 +124,8 @@ const MEANINGS: &[Row] = &[
             "STF",
         ],
         means(
-            "the token could not be taken: too little is held or allowed, or the token itself refuses",
-            "an amount that is held and allowed, of a token that can be moved",
+            "the token could not be taken: balance or allowance too low, or the token refuses",
+            "an amount within balance and allowance, of a transferable token",
         ),
     ),
     (
@@ -140,15 +137,15 @@ const MEANINGS: &[Row] = &[
             "ST",
             "SafeERC20FailedOperation",
         ],
-        means("the token could not be paid out: it refuses, or too little of it is there", "another token"),
+        means("the token could not be paid out: it refuses, or its balance is too low", "another token"),
     ),
     (
         &["APPROVE_FAILED", "SA"],
-        means("the token refuses the allowance", "the same after the old allowance is taken back, or another token"),
+        means("the token refuses the allowance", "the same after the old allowance is revoked, or another token"),
     ),
     (
         &["ETH_TRANSFER_FAILED", "NativeTransferFailed", "STE", "TransferHelper: ETH_TRANSFER_FAILED"],
-        means("whoever was to get the chain's coin refuses it", "another recipient"),
+        means("the recipient rejects the native token", "another recipient"),
     ),
     (
         &["ERC20InvalidReceiver", "ERC20InvalidSpender"],
@@ -156,22 +153,19 @@ const MEANINGS: &[Row] = &[
     ),
     (
         &["EnforcedPause", "Pausable: paused"],
-        means("the contract is paused", "the same once whoever keeps the contract ends the pause"),
+        means("the contract is paused", "the same when the contract is no longer paused"),
     ),
     // Permit2 and permits.
-    (&["AllowanceExpired"], means("the allowance in Permit2 is past its time", "the same with a new allowance")),
+    (&["AllowanceExpired"], means("the Permit2 allowance has expired", "the same with a new allowance")),
     (
         &["InsufficientAllowance"],
-        means(
-            "the allowance in Permit2 is smaller than what is to be taken",
-            "the same with an allowance of the whole amount",
-        ),
+        means("the Permit2 allowance is below the amount", "the same with an allowance for the full amount"),
     ),
     (
         &["SignatureExpired", "ERC2612ExpiredSignature"],
-        means("the signature is past its time", "the same with a new signature"),
+        means("the signature has expired", "the same with a new signature"),
     ),
-    (&["InvalidNonce"], means("the signature was used before, or was made void", "the same with a new signature")),
+    (&["InvalidNonce"], means("the signature was already used, or was cancelled", "the same with a new signature")),
     (
         &[
             "InvalidSignature",
@@ -180,13 +174,16 @@ const MEANINGS: &[Row] = &[
             "InvalidContractSignature",
             "ERC2612InvalidSigner",
         ],
-        means("the signature is not that of the owner over this", "the same signed by the owner as it stands"),
+        means(
+            "the signature is not the owner's over this message",
+            "the same with the owner's signature over this message",
+        ),
     ),
-    (&["InvalidAmount"], means("more is to be taken than the signature allows", "an amount that the signature allows")),
+    (&["InvalidAmount"], means("the amount exceeds the signature's limit", "an amount within the signature's limit")),
     // Reactors.
     (
         &["InsufficientOutput"],
-        means("the filler brings less than the order's least", "a filler that brings the order's least"),
+        means("the filler delivers less than the order's minimum", "a filler that delivers the order's minimum"),
     ),
     (
         &["OrderNotFillable"],
@@ -201,37 +198,40 @@ const MEANINGS: &[Row] = &[
             "InvalidCosignerNonce",
             "CosignerExpired",
         ],
-        means("the cosigner's word does not fit the order", "an order with the cosigner's own word"),
+        means("the cosigner's data does not match the order", "an order with the cosigner's own data"),
     ),
     (
         &["NoExclusiveOverride"],
-        means("the order is still one filler's alone", "the same once that filler's time is over"),
+        means("the order is still exclusive to one filler", "the same after that filler's exclusivity ends"),
     ),
     (
         &["DeadlineBeforeEndTime", "EndTimeBeforeStartTime", "OrderEndTimeBeforeStartTime", "InvalidDecayCurve"],
-        means("the order's times do not follow on each other", "an order that ends after it has begun"),
+        means("the order's times are not in sequence", "an order that ends after it starts"),
     ),
     // The owner's policy contract.
-    (&["NoRules"], means("the account has set no rules in its policy contract", "the same once the owner sets rules")),
+    (&["NoRules"], means("the account has set no rules in its policy contract", "the same after the owner sets rules")),
     (
         &["CallNotAllowed", "OnlySingleCalls", "SpenderNotAllowed", "AssetNotAllowed", "Nested"],
-        means("the owner's policy contract does not list it", "what the owner lists"),
+        means("the owner's policy contract does not list it", "a call that the owner lists"),
     ),
     (
         &["OverPerTransaction", "OverPerDay", "OverPosition"],
-        means("it is above a limit of the owner's policy contract", "a smaller amount"),
+        means("it exceeds a limit of the owner's policy contract", "a smaller amount"),
     ),
     (
         &["LossTooLarge"],
-        means("more value would be lost than the owner's policy contract lets", "the same at a better price"),
+        means("the loss would exceed the owner's policy contract's limit", "the same at a better price"),
     ),
     (
         &["DrawdownReached"],
-        means("too much has been lost by the owner's policy contract", "an exit, or the same once the owner resets it"),
+        means(
+            "the drawdown limit of the owner's policy contract is reached",
+            "an exit, or the same after the owner resets it",
+        ),
     ),
     (
         &["TooSoon"],
-        means("it comes too soon after the last one by the owner's policy contract", "the same later, or an exit now"),
+        means("it is too soon after the last one for the owner's policy contract", "the same later, or an exit now"),
     ),
     (&["PriceUnusable"], means("the owner's policy contract has no usable price", "the same with live feeds")),
 ];

@@ -97,7 +97,7 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Encoding beyond [`MAX_ENCODED`].
-    #[error("{length} bytes are no order: at most {MAX_ENCODED} are read")]
+    #[error("{length} bytes are too long for an order: at most {MAX_ENCODED} are accepted")]
     TooLong {
         /// Length in bytes.
         length: usize,
@@ -111,7 +111,7 @@ pub enum DecodeError {
         reason: String,
     },
     /// Encoding that decodes, but differs from the output of `abi.encode`, so that different readers could disagree.
-    #[error("the bytes read as a {kind} order but are not its standard encoding: encode the order anew")]
+    #[error("the bytes decode as a {kind} order but are not its standard encoding: encode the order again")]
     NotCanonical {
         /// Expected order kind.
         kind: OrderKind,

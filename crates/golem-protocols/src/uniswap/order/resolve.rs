@@ -85,10 +85,10 @@ pub enum Revert {
     #[error("the cosigner's input is larger than the order's")]
     InvalidCosignerInput,
     /// The cosigner's outputs are below the order's, or their number differs.
-    #[error("the cosigner's outputs are smaller than the order's, or not as many")]
+    #[error("the cosigner's outputs are smaller or fewer than the order's")]
     InvalidCosignerOutput,
     /// Another filler has exclusivity at this moment.
-    #[error("another filler has the sole right to fill until the decay starts")]
+    #[error("the order is exclusive to another filler until the decay starts")]
     NoExclusiveOverride,
     /// Dutch and V2 Dutch: the deadline has passed, as Permit2 reports it.
     #[error("the order's deadline has passed")]

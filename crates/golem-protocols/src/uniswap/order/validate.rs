@@ -38,7 +38,7 @@ pub enum Fault {
         expected: Address,
     },
     /// Order of another swapper.
-    #[error("the order is {found}'s, but {expected} would sign it")]
+    #[error("the order belongs to {found}, but {expected} would sign it")]
     Swapper {
         /// Swapper in the order.
         found: Address,
@@ -46,7 +46,7 @@ pub enum Fault {
         expected: Address,
     },
     /// Deadline that has passed.
-    #[error("the deadline {deadline} is not in the future: it is {now} now")]
+    #[error("the deadline {deadline} is not in the future: the time is {now}")]
     DeadlinePassed {
         /// Deadline in the order, in seconds since the Unix epoch.
         deadline: U256,
@@ -54,10 +54,10 @@ pub enum Fault {
         now: u64,
     },
     /// Validation contract, which could reject every filler but one.
-    #[error("the order lets contract {0} decide who may fill it: leave the validation contract out")]
+    #[error("the order lets contract {0} decide who may fill it: remove the validation contract")]
     ValidationContract(Address),
     /// Validation data without a validation contract.
-    #[error("the order carries validation data without a validation contract: leave it out")]
+    #[error("the order has validation data without a validation contract: remove it")]
     ValidationData,
     /// Missing or unknown cosigner.
     #[error("the order names cosigner {found}, but the order service's cosigner is {expected}")]
@@ -68,7 +68,7 @@ pub enum Fault {
         expected: Address,
     },
     /// Order without outputs.
-    #[error("the order has no output: name what is to be received")]
+    #[error("the order has no output: set what must be received")]
     NoOutput,
     /// Output for another recipient.
     #[error("output {index} goes to {found}, but everything must go to {expected}")]
@@ -81,16 +81,16 @@ pub enum Fault {
         expected: Address,
     },
     /// Output in the input token.
-    #[error("output {index} is in the token that is paid")]
+    #[error("output {index} is in the input token")]
     SameToken {
         /// Index of the output, from zero.
         index: usize,
     },
     /// Input amount of zero.
-    #[error("the input is zero: name what is to be paid")]
+    #[error("the input is zero: set the amount to pay")]
     ZeroInput,
     /// Output that can be zero.
-    #[error("output {index} can become zero: name the least that is accepted")]
+    #[error("output {index} can become zero: set the minimum that is accepted")]
     ZeroOutput {
         /// Index of the output, from zero.
         index: usize,
@@ -124,7 +124,7 @@ pub enum Fault {
         deadline: U256,
     },
     /// Ambiguous decay curve.
-    #[error("a decay curve must have at most 16 points at rising distances of at least one block")]
+    #[error("a decay curve must have at most 16 points at increasing distances of at least one block")]
     Curve,
     /// Amount too large for a decay curve.
     #[error("an amount is too large for a decay curve (2^255 or more)")]

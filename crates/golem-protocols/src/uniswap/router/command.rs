@@ -131,7 +131,7 @@ pub enum CommandError {
         code: u8,
     },
     /// Invalid command input.
-    #[error("the input of 0x{code:02x} is not what it takes: {input}")]
+    #[error("the input of 0x{code:02x} is invalid: {input}")]
     Malformed {
         /// Byte of the command.
         code: u8,

@@ -73,10 +73,10 @@ pub struct Execution {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Call of another function, or invalid encoding.
-    #[error("this is no call of the Universal Router's execute")]
+    #[error("not a call of the Universal Router's execute")]
     NotExecute,
     /// Different numbers of commands and inputs.
-    #[error("{commands} commands come with {inputs} inputs: there must be one input for each")]
+    #[error("{commands} commands have {inputs} inputs: each command needs one input")]
     Uneven {
         /// Number of commands.
         commands: usize,
@@ -92,7 +92,7 @@ pub enum DecodeError {
         error: CommandError,
     },
     /// Calldata that decodes, but differs from its re-encoding: it hides data between the fields.
-    #[error("the calldata holds more than its fields: encoded again it differs")]
+    #[error("the calldata contains more than its fields: re-encoding gives different bytes")]
     NotCanonical,
 }
 

@@ -77,16 +77,19 @@ pub enum PlanError {
     #[error("the route has a path without pools")]
     Empty,
     /// Exact output over pools of two versions.
-    #[error("a path through V2 and V3 pools cannot have an exact output: ask for an exact input")]
+    #[error("a path through V2 and V3 pools cannot have an exact output: use an exact input")]
     MixedExactOutput,
     /// Recipient address with a special meaning for the router.
-    #[error("{0} cannot receive: the router reads this address as a word of its own, or burns what it gets")]
+    #[error(
+        "{0} cannot be a recipient: the router gives this address a special meaning, or tokens sent to it are \
+             lost"
+    )]
     ReservedRecipient(Address),
     /// Permit for the native token.
-    #[error("the chain's own coin needs no permit: leave it out")]
+    #[error("the native token needs no permit: remove it")]
     PermitForCoin,
     /// Permit for another token than the input token.
-    #[error("the permit is for {permitted}, the route pays {paid}")]
+    #[error("the permit is for {permitted}, but the route pays {paid}")]
     PermitForAnother {
         /// Token of the permit.
         permitted: Address,

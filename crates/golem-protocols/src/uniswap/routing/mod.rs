@@ -141,13 +141,13 @@ pub enum RouteError {
         token: Address,
     },
     /// Amount of zero.
-    #[error("an amount of zero cannot be swapped; give an amount above zero")]
+    #[error("an amount of zero cannot be swapped; use an amount above zero")]
     ZeroAmount,
     /// Amount beyond the integers that pools use.
-    #[error("the amount is above 2^255 - 1 raw units, the most a pool can count")]
+    #[error("the amount is above 2^255 - 1 raw units, the maximum of a pool")]
     AmountTooLarge,
     /// No path of pools joins the tokens.
-    #[error("no V2 or V3 pools join {token_in} to {token_out} within {max_hops} hops")]
+    #[error("no V2 or V3 pools connect {token_in} to {token_out} within {max_hops} hops")]
     NoRoute {
         /// Address of the input token.
         token_in: Address,
@@ -157,7 +157,7 @@ pub enum RouteError {
         max_hops: usize,
     },
     /// All pools together cannot fill the amount.
-    #[error("the pools from {token_in} to {token_out} do not hold enough liquidity for this amount; ask for less")]
+    #[error("the pools from {token_in} to {token_out} have too little liquidity for this amount; reduce it")]
     InsufficientLiquidity {
         /// Address of the input token.
         token_in: Address,
@@ -165,7 +165,7 @@ pub enum RouteError {
         token_out: Address,
     },
     /// Input that buys less than one raw unit.
-    #[error("this amount is too small to buy a single unit of {token_out}; ask for more")]
+    #[error("this amount is too small to buy a single unit of {token_out}; increase it")]
     AmountTooSmall {
         /// Address of the output token.
         token_out: Address,

@@ -25,19 +25,19 @@ pub struct NamedPath {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildError {
     /// No paths or too many paths.
-    #[error("it has {0} paths; between 1 and {MOST_PATHS} are taken")]
+    #[error("it has {0} paths; 1 to {MOST_PATHS} are accepted")]
     Paths(usize),
     /// Path without pools or with too many pools.
-    #[error("a path has {0} pools; between 1 and {MAX_HOPS} are taken")]
+    #[error("a path has {0} pools; 1 to {MAX_HOPS} are accepted")]
     Hops(usize),
     /// Address that is not a pool of the known factories between the named tokens.
-    #[error("{0} is no Uniswap V2 or V3 pool of this chain's factories")]
+    #[error("{0} is not a Uniswap V2 or V3 pool of this chain's factories")]
     UnknownPool(Address),
     /// Pool that does not contain the path's token at that point.
-    #[error("the pool {0} does not take what the path brings to it")]
+    #[error("the pool {0} does not have the token that the path delivers to it")]
     NotAChain(Address),
     /// Path that ends in another token.
-    #[error("a path ends in {0}, not in the token that was asked for")]
+    #[error("a path ends in {0}, not in the requested token")]
     OtherToken(Address),
     /// Pool that is used twice: the second swap would get another price than quoted.
     #[error("the pool {0} is used twice")]
@@ -46,13 +46,13 @@ pub enum RebuildError {
     #[error("a path of an exact output mixes V2 and V3 pools")]
     Mixed,
     /// Parts that do not add up to the amount.
-    #[error("the parts of its paths do not add up to the amount that was asked for")]
+    #[error("the parts of its paths do not add up to the requested amount")]
     Amounts,
     /// Part below one basis point of the amount.
     #[error("a path takes less than a hundredth of a percent of the amount")]
     TinyPart,
     /// Amount that the pools cannot fill.
-    #[error("its pools do not hold enough for the amount")]
+    #[error("its pools have too little liquidity for the amount")]
     CannotFill,
     /// Request that is not valid.
     #[error(transparent)]

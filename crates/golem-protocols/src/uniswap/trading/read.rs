@@ -50,13 +50,13 @@ pub fn permit(
     if data.is_null() {
         return Ok(None);
     }
-    let permit2 = permit2.ok_or_else(|| differs("it names a permit where there is no Permit2"))?;
+    let permit2 = permit2.ok_or_else(|| differs("it has a permit, but the chain has no Permit2"))?;
     chain(at(data, &["domain", "chainId"]), "permitData.domain.chainId", asked.chain_id)?;
     same(at(data, &["domain", "verifyingContract"]), "permitData.domain.verifyingContract", permit2)?;
     same(at(data, &["values", "details", "token"]), "permitData.token", asked.token_in)?;
     let spender = address(at(data, &["values", "spender"]), "permitData.spender")?;
     if !routers.contains(&spender) {
-        return Err(differs(format_args!("its permit is for {spender}, which is none of the chain's routers")));
+        return Err(differs(format_args!("its permit is for {spender}, which is not a router of the chain")));
     }
     let number = |path: &[&str], field| amount(at(data, path), field);
     let sized = |path: &[&str], field: &'static str| {
@@ -93,11 +93,11 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
     same(at(swap, &["from"]), "swap.from", own.account)?;
     let value = wei(at(swap, &["value"])).ok_or(Wrong::Field("swap.value", "amount"))?;
     if value != own.value {
-        return Err(differs(format_args!("its call sends {value} wei along, ours {}", own.value)));
+        return Err(differs(format_args!("its call sends {value} wei, but ours sends {}", own.value)));
     }
     let data = bytes(at(swap, &["data"]), "swap.data")?;
     let theirs = Execution::decode(&data, own.version)
-        .map_err(|error| differs(format_args!("its calldata is not understood: {error}")))?;
+        .map_err(|error| differs(format_args!("its calldata cannot be decoded: {error}")))?;
     let mine = |who: Address| who == own.account || who == CALLER;
     let mut swaps = Vec::new();
     for command in &theirs.commands {
@@ -116,7 +116,7 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
             }
             Command::WrapEth { recipient, .. } => {
                 if !(mine(*recipient) || *recipient == THE_ROUTER) {
-                    return Err(differs(format_args!("its call wraps coin for {recipient}")));
+                    return Err(differs(format_args!("its call wraps native tokens for {recipient}")));
                 }
             }
             Command::PayPortion { recipient, bips, .. } => {
@@ -142,7 +142,7 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
     ours.sort_by_key(key);
     theirs.sort_by_key(key);
     if ours != theirs {
-        return Err(differs("its call trades other pools or amounts than the quote it is for"));
+        return Err(differs("its call trades other pools or amounts than its quote"));
     }
     Ok(())
 }
@@ -166,12 +166,12 @@ pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Misma
     }
     let cancel = at(answer, &["cancel"]).map(|transaction| approved(transaction, ask)).transpose()?;
     if cancel.is_some_and(|amount| !amount.is_zero()) {
-        return Err(differs("what it calls a cancellation allows something"));
+        return Err(differs("its cancellation grants an allowance"));
     }
     let Some(transaction) = at(answer, &["approval"]) else { return Ok(ApprovalWord::Enough) };
     let amount = approved(transaction, ask)?;
     if amount < ask.amount {
-        return Err(differs(format_args!("its approval of {amount} is less than the {} asked for", ask.amount)));
+        return Err(differs(format_args!("its approval of {amount} is less than the requested {}", ask.amount)));
     }
     Ok(ApprovalWord::Needed { amount, cancel_first: cancel.is_some() })
 }
@@ -182,13 +182,13 @@ fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
     same(at(transaction, &["to"]), "approval.to", ask.token)?;
     same(at(transaction, &["from"]), "approval.from", ask.owner)?;
     if wei(at(transaction, &["value"])) != Some(U256::ZERO) {
-        return Err(differs("its approval sends coin along"));
+        return Err(differs("its approval sends native tokens"));
     }
     let data = bytes(at(transaction, &["data"]), "approval.data")?;
     let call = Erc20::approveCall::abi_decode_validate(&data).ok();
     // Calldata that differs from its re-encoding hides data behind its fields.
     let call =
-        call.filter(|call| call.abi_encode() == *data).ok_or_else(|| differs("its approval is no approve call"))?;
+        call.filter(|call| call.abi_encode() == *data).ok_or_else(|| differs("its approval is not an approve call"))?;
     if call.spender != ask.permit2 {
         return Err(differs(format_args!("its approval is for {}, not for Permit2", call.spender)));
     }
@@ -205,7 +205,7 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
     let theirs = Order::decode(ask.kind, &encoded).map_err(differs)?;
     let id = at(quote, &["orderId"]).and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
     if id != Some(theirs.hash()) {
-        return Err(differs("its order id is not the hash of the order it encodes"));
+        return Err(differs("its order id is not the hash of its encoded order"));
     }
     let expected = Expectation {
         chain_id: ask.chain_id,
@@ -221,23 +221,24 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
     }
     if theirs.token_in() != ask.token_in || theirs.most_in() != ask.amount_in {
         return Err(differs(format_args!(
-            "its order takes {} of {}, but {} of {} was asked for",
+            "its order takes {} of {}, but {} of {} was requested",
             theirs.most_in(),
             theirs.token_in(),
             ask.amount_in,
             ask.token_in
         )));
     }
-    let shape = shape(&theirs).ok_or_else(|| differs("its order pays more than once, or along a curve with bends"))?;
+    let shape =
+        shape(&theirs).ok_or_else(|| differs("its order has several outputs, or a decay curve with several points"))?;
     if shape.token_out != ask.token_out {
-        return Err(differs(format_args!("its order pays {}, but {} was asked for", shape.token_out, ask.token_out)));
+        return Err(differs(format_args!("its order pays {}, but {} was requested", shape.token_out, ask.token_out)));
     }
     let draft = Draft {
         reactor: ask.reactor,
         swapper: ask.swapper,
         recipient: ask.swapper,
         nonce: theirs.info().nonce,
-        deadline: u64::try_from(theirs.info().deadline).map_err(|_| differs("its deadline is beyond time"))?,
+        deadline: u64::try_from(theirs.info().deadline).map_err(|_| differs("its deadline is too large"))?,
         cosigner: ask.cosigner,
         token_in: ask.token_in,
         token_out: ask.token_out,
@@ -246,7 +247,7 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
     };
     let ours = draft.order().map_err(differs)?;
     if ours.hash() != theirs.hash() {
-        return Err(differs("its order is not the one that these amounts and parties make"));
+        return Err(differs("its order differs from the one for these amounts and parties"));
     }
     if shape.least < ask.slippage.minimum_out(shape.start) {
         return Err(differs(format_args!(
@@ -331,14 +332,14 @@ impl SwapStatus {
 /// # Errors
 /// Returns a description of the problem.
 pub fn swaps(answer: &Value, asked: &[B256]) -> Result<Vec<(B256, SwapStatus)>, &'static str> {
-    let listed = answer.get("swaps").and_then(Value::as_array).ok_or("no list of swaps")?;
+    let listed = answer.get("swaps").and_then(Value::as_array).ok_or("not a list of swaps")?;
     let mut seen = BTreeSet::new();
     let read = |swap: &Value| {
         let hash = at(swap, &["txHash"]).and_then(Value::as_str).and_then(|hash| B256::from_str(hash).ok());
-        let hash = hash.filter(|hash| asked.contains(hash)).ok_or("a swap that was not asked for")?;
+        let hash = hash.filter(|hash| asked.contains(hash)).ok_or("a swap that was not requested")?;
         let word = at(swap, &["status"]).and_then(Value::as_str).ok_or("a swap without a status")?;
-        let status = STATUS_WORDS.iter().find(|(_, known)| *known == word).ok_or("a status that is none")?.0;
-        if seen.insert(hash) { Ok((hash, status)) } else { Err("one swap twice") }
+        let status = STATUS_WORDS.iter().find(|(_, known)| *known == word).ok_or("an unknown status")?.0;
+        if seen.insert(hash) { Ok((hash, status)) } else { Err("a duplicate swap") }
     };
     listed.iter().map(read).collect()
 }

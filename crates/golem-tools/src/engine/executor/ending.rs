@@ -145,7 +145,7 @@ pub(super) fn panicked(who: &str, panic: &(dyn Any + Send)) -> ToolError {
     let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     ToolError::new(
         ErrorCode::ToolPanicked,
-        format_args!("{who} panicked: {}", SafeText::clean(said.unwrap_or("without a word"), 300)),
+        format_args!("{who} panicked: {}", SafeText::clean(said.unwrap_or("without a message"), 300)),
     )
 }
 

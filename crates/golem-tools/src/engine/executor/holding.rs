@@ -60,7 +60,7 @@ impl Hold {
     /// Publishes the preview and waits for the decision.
     pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<ByHand>, Refusal> {
         let over = |status, code: ErrorCode, why: &str| Refusal { status, error: ToolError::new(code, why) };
-        let gone = || over(Status::Error, ErrorCode::ToolCancelled, "the offer was taken back; nothing was signed");
+        let gone = || over(Status::Error, ErrorCode::ToolCancelled, "the offer was withdrawn; nothing was signed");
         self.shown.send(Arc::clone(preview)).map_err(|_| gone())?;
         let ends: Instant = preview.permit.expires;
         tokio::select! {
@@ -69,7 +69,7 @@ impl Hold {
                 Ok(Word::TakeBack) | Err(_) => Err(gone()),
             },
             () = sleep_until(ends) => {
-                let why = "nobody committed it in time: the offer has lapsed, nothing was signed";
+                let why = "the offer was not committed in time and has expired; nothing was signed";
                 // Every other commit of an expired permit returns the same code.
                 Err(over(Status::Blocked, ErrorCode::PermitExpired, why))
             }
@@ -157,7 +157,7 @@ impl Offer {
 
 async fn ended(call_id: CallId, running: JoinHandle<ToolResponse>) -> ToolResponse {
     running.await.unwrap_or_else(|error| {
-        let error = ToolError::new(ErrorCode::ToolPanicked, format_args!("the call broke: {error}"));
+        let error = ToolError::new(ErrorCode::ToolPanicked, format_args!("the call failed: {error}"));
         ToolResponse::failed(call_id, Status::Error, error)
     })
 }

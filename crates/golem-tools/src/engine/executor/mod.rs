@@ -421,7 +421,7 @@ impl Shared {
     fn unknown(&self, name: &str) -> ToolError {
         let error = ToolError::new(
             ErrorCode::ToolUnknown,
-            format_args!("no tool called `{}` is in this tool set", SafeText::clean(name, 64)),
+            format_args!("this tool set has no tool `{}`", SafeText::clean(name, 64)),
         );
         match self.catalog.nearest(name) {
             Some(near) => error.suggest(format_args!("Did you mean `{near}`?")).detail("nearest", near),
@@ -461,15 +461,18 @@ impl Shared {
         let Some(policy) = self.world.policy() else { return Ok(self.world.clone()) };
         let allowed = &policy.rules().allowed_tools;
         if !allowed.allows_by(false, |listed| listed.iter().any(|word| word.0 == meta.name)) {
-            let what =
-                format_args!("the policy allows these tools: {}; {} is not one of them", allowed.words(), meta.name);
+            let what = format_args!(
+                "the policy allows only these tools: {}; {} is not one of them",
+                allowed.words(),
+                meta.name
+            );
             return Err(ToolError::new(ErrorCode::SafetyNotAllowed, what)
                 .suggest("Use an allowed tool, or ask the operator to add this one to allowed_tools.")
                 .violating(&[Violation::new(
                     RuleName::AllowedTools,
                     allowed.words(),
                     meta.name.to_owned(),
-                    "a tool of the list",
+                    "an allowed tool",
                 )]));
         }
         Ok(self.world.limited_to(&policy.rules().allowed_chains))
@@ -494,7 +497,10 @@ impl Shared {
         // Keys of paper mode are separate: a key used on paper is still unused for real calls.
         let on_paper = self.world.paper().map(|paper| paper.ledger.store());
         let Some(store) = on_paper.or(self.store.as_ref()) else {
-            return Err(ToolError::new(ErrorCode::StoreUnavailable, "no database is open, so no key can be kept"));
+            return Err(ToolError::new(
+                ErrorCode::StoreUnavailable,
+                "no database is open, so idempotency keys cannot be stored",
+            ));
         };
         let hash = params_hash(params, &[]);
         let now = self.world.clock.now_millis();
@@ -549,9 +555,9 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
     let seconds = wait.div_ceil(1_000);
     let error = ToolError::new(
         ErrorCode::SafetyRateLimited,
-        format_args!("{limit} tool calls were made in the last 60 seconds, which is the limit"),
+        format_args!("the limit of {limit} tool calls per 60 seconds is reached"),
     )
-    .suggest(format_args!("Wait {seconds} s; then one call is free again."))
+    .suggest(format_args!("Wait {seconds} s until the next call is allowed."))
     .violating(&[Violation::new(
         RuleName::MaxToolCallsPerMinute,
         limit.to_string(),
@@ -575,7 +581,8 @@ enum Adopted {
 /// any other.
 fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str) -> ToolResponse {
     let name = if bridge { "intent_id" } else { "order_hash" };
-    let explanation = format!("An earlier run signed order {hash} and ended before it could answer. It is {status}.");
+    let explanation =
+        format!("An earlier run signed order {hash} and ended before it could respond. The order is {status}.");
     ToolResponse {
         call_id,
         status: Status::Partial,
@@ -593,13 +600,13 @@ fn left_without_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) 
     if !succeeded {
         let error = ToolError::new(
             ErrorCode::ExecutionTxReverted,
-            "an earlier run signed this and ended before it could answer; its transaction is in a block and reverted",
+            "an earlier run signed this and ended before it could respond; its transaction is in a block and reverted",
         );
         let failed = ToolResponse::failed(call_id, Status::Error, error);
         return ToolResponse { decision_hints: Some(hints), ..failed };
     }
-    let explanation = "An earlier run did this and ended before it could answer. Its transactions are in blocks and \
-                       succeeded; the figures of the result are to be read from the chain.";
+    let explanation = "An earlier run did this and ended before it could respond. Its transactions are in blocks and \
+                       succeeded; read the resulting figures from the chain.";
     let (status, explanation) = (Status::Partial, Some(explanation.to_owned()));
     ToolResponse { call_id, status, data: None, error: None, decision_hints: Some(hints), explanation }
 }
@@ -614,8 +621,8 @@ fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
     let Some(Value::Number(number)) = params.get(AMOUNT).filter(|_| is_text) else { return Ok(()) };
     if !number.is_i64() && !number.is_u64() {
         let what = format_args!(
-            "parameter `{AMOUNT}`: {number} is a JSON number, which can lose digits of a fraction; give a string, such as \
-             \"{AMOUNT}\": \"0.25\""
+            "parameter `{AMOUNT}`: {number} is a JSON number, which can lose digits of a fraction; use a string, such \
+             as \"{AMOUNT}\": \"0.25\""
         );
         return Err(ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", AMOUNT));
     }
@@ -642,7 +649,7 @@ async fn settle(claim: Option<Claim>, mut response: ToolResponse, keep: bool) ->
     failpoint::reach(Failpoint::Kept);
     if let Err(error) = settled {
         let said = response.explanation.take().unwrap_or_default();
-        response.explanation = Some(format!("{said} (The idempotency key was not kept: {})", error.message()));
+        response.explanation = Some(format!("{said} (The idempotency key was not stored: {})", error.message()));
     }
     response
 }

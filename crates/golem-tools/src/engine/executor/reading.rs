@@ -76,7 +76,7 @@ impl Drop for Guard<'_> {
         self.shared.running().remove(&self.context.call_id());
         if !self.over {
             self.handle.abort();
-            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away");
+            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller disconnected");
             self.context.finish(failure(self.started, &error));
         }
     }

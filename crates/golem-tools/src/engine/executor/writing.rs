@@ -158,7 +158,7 @@ impl Executor {
 /// Builds the error for a signed transaction that is not included, or lacks confirmations, after the waiting time.
 fn unsettled(committed: &Committed) -> Option<ToolError> {
     let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
-    let said = format_args!("transaction {} was signed, and is not settled in the time that was waited", open.hash);
+    let said = format_args!("transaction {} was signed, but did not settle within the timeout", open.hash);
     Some(ToolError::new(ErrorCode::ExecutionTxTimeout, said).detail("tx_hash", open.hash.to_string()))
 }
 
@@ -203,7 +203,7 @@ impl Drop for Guard<'_> {
         } else if self.leave.cancel() {
             self.shared.running().remove(&self.context.call_id());
             self.handle.abort();
-            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away before anything was signed");
+            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller disconnected before anything was signed");
             self.context.finish(failure(self.started, &error));
         }
     }
@@ -278,8 +278,7 @@ impl Act {
     async fn attempt(&mut self, job: WriteJob, mut params: Value) -> Result<Ended, Refusal> {
         let shared = Arc::clone(&self.shared);
         let Some(acting) = &shared.acting else {
-            let error =
-                ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed here: no account is set up");
+            let error = ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed: no account is set up");
             return Err(error.into());
         };
         let then = acting.paper.now();
@@ -380,7 +379,7 @@ impl Act {
             let clearing = acting.pipeline.preview_clearing(preview, account, asked).await;
             let Some(clearing) = clearing.map_err(|refusal| uncleared(&refusal.message))? else { break };
             if self.cleared.contains(&clearing.order) {
-                return Err(uncleared(&"its cancellation is in a block, and not on record yet"));
+                return Err(uncleared(&"its cancellation is in a block, but not recorded yet"));
             }
             let Some(consent) = self.without_asking(acting, &clearing.preview) else {
                 return Err(uncleared(&"the cancellation needs your approval"));
@@ -401,7 +400,9 @@ impl Act {
     fn bind(&self, params: &Value) -> Result<WriteJob, Refusal> {
         match bound(&self.entry, params)? {
             Job::Write(job) => Ok(job),
-            Job::Read(_) => Err(ToolError::new(ErrorCode::ToolPanicked, "a write turned into a read").into()),
+            Job::Read(_) => {
+                Err(ToolError::new(ErrorCode::ToolPanicked, "internal error: a write became a read").into())
+            }
         }
     }
 
@@ -590,7 +591,7 @@ impl Act {
                 }
                 let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
                 let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused{said}"));
+                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator rejected it{said}"));
                 Err(rejected(error))
             }
             Decision::Lapsed => {
@@ -598,7 +599,7 @@ impl Act {
                 Err(rejected(error))
             }
             Decision::Withdrawn { reason } => {
-                let said = format_args!("the question to the operator was taken back: {reason}");
+                let said = format_args!("the approval request was withdrawn: {reason}");
                 Err(refused(ToolError::new(ErrorCode::Halted, said)))
             }
         })
@@ -608,7 +609,7 @@ impl Act {
     fn halt(&self, reason: &SafeText) {
         let Some(rules) = &self.shared.world.rules else { return };
         if let Err(error) = rules.halt(reason.as_str(), self.shared.world.clock.now_millis()) {
-            tracing::error!(%error, "the operator said to stop everything, and the stop could not be set");
+            tracing::error!(%error, "the operator asked to stop everything, but the stop could not be set");
         }
     }
 
@@ -658,7 +659,7 @@ impl Act {
                 output: Value::Null,
                 decision_hints: Some(Value::Object(hints)),
                 explanation: format!(
-                    "What was done stands beside this; the tool could not sum it up: {}",
+                    "The steps are listed here, but the tool could not summarise them: {}",
                     error.message()
                 ),
             },
@@ -675,11 +676,11 @@ enum Answered {
 
 /// Message for an exit that was previewed while an agent's order blocked it.
 const CLEARED: &str =
-    "an agent's order held this exit up and was cancelled; the preview counted it. Preview the exit again";
+    "an agent's order delayed this exit and was cancelled; the preview still counted it. Preview the exit again";
 
 /// Builds the refusal for an exit that is blocked by an agent's open order.
 fn uncleared(why: &dyn std::fmt::Display) -> Refusal {
-    let what = format_args!("an agent's order of the same pair holds this exit up and was not cancelled: {why}");
+    let what = format_args!("an agent's order of the same pair delays this exit and was not cancelled: {why}");
     let error = ToolError::new(ErrorCode::OrderStillOpen, what);
     refused(error.suggest("Cancel the order with uniswapx_cancel_order, or try again in a few seconds."))
 }
@@ -724,6 +725,7 @@ fn unapproved(preview: &Preview) -> Refusal {
         ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => String::new(),
     };
-    let error = ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's yes: {reasons}"));
+    let error =
+        ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's approval: {reasons}"));
     refused(error.detail("permit", told::preview(preview)))
 }
