@@ -342,7 +342,7 @@ fn policy(config: &Config, devnet: bool) -> Finding {
 fn roles(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "roles";
     let unusable = |error: &dyn std::error::Error| {
-        vec![Finding::fail(CHECK, error.to_string(), "see to the folder; until then no Golem starts")]
+        vec![Finding::fail(CHECK, error.to_string(), "correct the folder; until then no Golem starts")]
     };
     let catalog = match Catalog::new(ALL_TOOL_DEFS.iter().copied()) {
         Ok(catalog) => catalog,

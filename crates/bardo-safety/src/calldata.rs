@@ -42,27 +42,27 @@ enum CallError {
     Router(#[from] DecodeError),
     #[error("it pays {0}, who is not named among the recipients")]
     UnnamedRecipient(Address),
-    #[error("this program does not know this call of Permit2")]
+    #[error("unknown Permit2 call")]
     Permit2,
-    #[error("this program does not make this call of a settler")]
+    #[error("unsupported settler call")]
     Settler,
-    #[error("it calls a contract that is none of the tokens named")]
+    #[error("it calls a contract that is not one of the declared tokens")]
     NoToken,
-    #[error("this program does not know this call")]
+    #[error("unknown call")]
     Unknown,
-    #[error("rules of PolicyCage are changed by an action of their own, which does nothing else")]
+    #[error("PolicyCage rules can only be changed by a separate action")]
     PolicyCageBeside,
-    #[error("the operator alone changes the rules of PolicyCage")]
+    #[error("only the operator can change the PolicyCage rules")]
     PolicyCageCaller,
-    #[error("it neither sets nor clears the rules of PolicyCage")]
+    #[error("it neither sets nor clears the PolicyCage rules")]
     PolicyCageCall,
     #[error("a swap without a path")]
     NoPath,
     #[error("it pays {0}")]
     Recipient(Address),
-    #[error("it carries another permit than the one to be signed")]
+    #[error("its permit differs from the one to be signed")]
     OtherPermit,
-    #[error("a signature is to be made that it does not carry")]
+    #[error("it does not contain the signature to be made")]
     UnusedPermit,
 }
 

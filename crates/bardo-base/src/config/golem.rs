@@ -209,7 +209,7 @@ pub(super) enum GolemNameError {
     #[error("{0}; take a name such as Ada")]
     Form(BadId),
     /// It is the operator's id.
-    #[error("`operator` is you: what acts under that name acts as you; take a name such as Ada")]
+    #[error("`operator` is reserved for you, the operator; use a name such as Ada")]
     Operator,
 }
 

@@ -173,7 +173,7 @@ impl Pipeline {
                             hash = newer;
                         }
                         Err(why) => {
-                            tracing::debug!(%hash, %why, "a transaction that waits is not outbid");
+                            tracing::debug!(%hash, %why, "a pending transaction is not replaced");
                             may_outbid = false;
                         }
                     },

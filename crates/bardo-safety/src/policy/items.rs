@@ -32,7 +32,7 @@ pub enum ItemError {
     #[error("`{0}` is no selector: 0x and 8 digits")]
     Selector(SafeText),
     /// No address.
-    #[error("`{0}` is no address: 0x and 40 hexadecimal digits")]
+    #[error("`{0}` is not an address: expected 0x and 40 hexadecimal digits")]
     Address(SafeText),
     /// An address whose letters do not agree with its digits (EIP-55).
     #[error("`{0}` has a wrong checksum: a character was changed")]

@@ -28,7 +28,7 @@ enum FigureError {
     Amount(#[from] AmountError),
     #[error("more than 100 percent")]
     Percent,
-    #[error("more gwei than there are")]
+    #[error("too many gwei")]
     Gwei,
 }
 

@@ -199,13 +199,13 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SettlementError {
     /// The chain's wrapped native token is not in the address book.
-    #[error("no contract is known that wraps the chain's coin")]
+    #[error("no known contract wraps the native token")]
     NoWrapper,
     /// The sum of the outputs exceeds 256 bits.
     #[error("its outputs are too large")]
     Overflow,
     /// The signature is no order.
-    #[error("nobody is known who would settle it")]
+    #[error("no known contract settles it")]
     NoSettler,
 }
 

@@ -245,11 +245,11 @@ fn behind(missed: u64) -> SubscriptionError {
 /// Why a client is not subscribed.
 #[derive(Debug, thiserror::Error)]
 enum TopicError {
-    #[error("say what to subscribe to: newHeads, logs or newPendingTransactions")]
+    #[error("the first parameter must name the subscription: newHeads, logs or newPendingTransactions")]
     Missing,
     #[error("the second parameter must be a filter: {{address, topics}}")]
     NoFilter,
-    #[error("no such subscription: newHeads, logs and newPendingTransactions are there")]
+    #[error("no such subscription: use newHeads, logs or newPendingTransactions")]
     Unknown,
 }
 

@@ -51,7 +51,7 @@ pub struct Mismatch {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The schema allows no value.
-    #[error("no value fits here")]
+    #[error("no value is allowed here")]
     NothingFits,
     /// Another JSON type.
     #[error("{0} is not of the type {1}")]
@@ -275,7 +275,7 @@ mod tests {
         let open = json!({ "a": [{ "properties": 1, "more": 2 }], "map": { "any": "x" } });
         assert_eq!(mismatch(&schema, &open), None);
         close(&mut schema);
-        assert_eq!(mismatch(&schema, &open).unwrap().to_string(), "/a/0/more: no value fits here");
+        assert_eq!(mismatch(&schema, &open).unwrap().to_string(), "/a/0/more: no value is allowed here");
         for (value, wanted) in [
             (json!({ "a": [{ "properties": 1 }], "map": { "any": "x" } }), None),
             (json!({ "a": [{ "properties": 1.5 }] }), Some("/a/0/properties: 1.5 is not of the type \"integer\"")),

@@ -283,7 +283,7 @@ async fn by_auction(
     };
     let (mut proposal, placed) = auction::order(context, &wish).await?;
     // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
-    let titled = format!("Swap by auction, not at once: {}", proposal.expected_outcome);
+    let titled = format!("Swap by auction, not immediately: {}", proposal.expected_outcome);
     proposal.expected_outcome = SafeText::clean(&titled, 300);
     let prepared = Plan {
         token_in: ask.token_in.clone(),
@@ -356,7 +356,7 @@ async fn pay(
     let promised = world.promised(chain.network().chain_id, account, token)?;
     let needed = promised
         .checked_add(route.amount_in)
-        .ok_or_else(|| ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted"))?;
+        .ok_or_else(|| ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: too large: exceeds 256 bits"))?;
     if standing.of_token < needed {
         if !standing.of_token.is_zero() && allowances::needs_zero_first(chain, token, account, permit2, needed).await? {
             legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));

@@ -276,7 +276,7 @@ fn intent_of(
 ) -> Result<Intent, ToolError> {
     let time = |seconds: u64| {
         let moment = now.checked_add(seconds).and_then(|moment| u32::try_from(moment).ok());
-        moment.ok_or_else(|| invalid("deadline", &"past what an intent can say"))
+        moment.ok_or_else(|| invalid("deadline", &"too late: exceeds the largest time of an intent"))
     };
     Ok(Intent {
         origin_settler,
@@ -312,16 +312,16 @@ async fn least(
     let network = world.orders()?.chain(from.chain_id)?.bridges.as_ref().ok_or_else(|| {
         ToolError::new(
             ErrorCode::ChainUnsupported,
-            format_args!("nobody is connected who would fill intents from {from}"),
+            format_args!("no service is connected that fills intents from {from}"),
         )
     })?;
     let bids = network.quote(wish).await.map_err(|error| unanswered(&error))?;
     let asked = TokenAmount::new(wish.amount_in, token_in.decimals)?;
     let reference = reference_bid(&bids).ok_or_else(|| {
         let (given, got) = (&token_in.symbol, &token_out.symbol);
-        let what = format_args!("nobody bids for {asked} {given} on {from} against {got} on {to}");
+        let what = format_args!("no filler bids for {asked} {given} on {from} against {got} on {to}");
         ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
-            "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold.",
+            "Try another amount: fillers skip amounts below their gas cost and above their balance.",
         )
     })?;
     let reference =

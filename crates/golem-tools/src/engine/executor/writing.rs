@@ -708,7 +708,7 @@ fn not_asked(why: &AskRefused) -> Refusal {
 /// Replaces the amount of a call by the one that the operator wants.
 fn edit(params: &mut Value, amount: String) -> Result<(), Refusal> {
     let Some(old) = params.get_mut("amount") else {
-        let what = "the operator wants another amount, and this call has none to change";
+        let what = "the operator asked for another amount, but this call has no amount";
         return Err(ToolError::new(ErrorCode::ValidationFailed, what).into());
     };
     *old = Value::from(amount);
