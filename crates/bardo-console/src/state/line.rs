@@ -93,12 +93,12 @@ pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
 
 fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &'static str, String)> {
     Some(match kind {
-        EventKind::ToolStart(start) => (Level::Detail, "tool:start", format!("{} begins", start.tool_name)),
+        EventKind::ToolStart(start) => (Level::Detail, "tool:start", format!("{} started", start.tool_name)),
         EventKind::ToolUpdate(update) => {
             (Level::Detail, "tool:update", format!("{} ({}/{})", update.step, update.index, update.of))
         }
         EventKind::ToolOverrun(overrun) => {
-            (Level::Care, "tool:overrun", format!("takes longer than {} ms; it goes on", overrun.budget_ms))
+            (Level::Care, "tool:overrun", format!("slower than {} ms; still running", overrun.budget_ms))
         }
         EventKind::ToolError(failed) => (Level::Bad, "tool:error", format!("not done: {}", failure_words(failed))),
         EventKind::ToolEnd(end) => {
@@ -108,7 +108,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         EventKind::SafetyCheck(check) => {
             let (level, how) = match check.outcome {
                 CheckOutcome::Passed => (Level::Detail, "passed"),
-                CheckOutcome::Warned => (Level::Care, "to be read"),
+                CheckOutcome::Warned => (Level::Care, "warned"),
                 CheckOutcome::Blocked => (Level::Bad, "blocked"),
             };
             (level, "safety:check", format!("{} {how}: {}", check_word(check.check), finding_words(&check.finding)))
@@ -121,21 +121,21 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         }
         EventKind::PermitRefused(refused) => {
             let why = offer_words(refused.code, refused.why.as_str());
-            (Level::Care, "permit:refused", format!("the simulated offer no longer serves: {why}"))
+            (Level::Care, "permit:refused", format!("the simulated offer is no longer usable: {why}"))
         }
         EventKind::ApprovalRequested(asked) => {
-            let silence = if asked.passes_by_itself { "; without a no it goes ahead" } else { "" };
-            (Level::Care, "approval:requested", format!("you are asked: {}{silence}", asked.title))
+            let silence = if asked.passes_by_itself { "; it goes ahead unless you refuse" } else { "" };
+            (Level::Care, "approval:requested", format!("needs your decision: {}{silence}", asked.title))
         }
         EventKind::ApprovalResolved(resolved) => {
             let how = match resolved.outcome {
                 ApprovalOutcome::Approved => "you approved",
-                ApprovalOutcome::ApprovedSimilar => "you approved, and similar ones for a while",
+                ApprovalOutcome::ApprovedSimilar => "you approved, with similar actions for a while",
                 ApprovalOutcome::Edited => "you asked for a smaller amount",
                 ApprovalOutcome::Refused => "you refused",
                 ApprovalOutcome::RefusedAndHalted => "you refused, and stopped everything",
                 ApprovalOutcome::Lapsed => "nobody answered in time",
-                ApprovalOutcome::Withdrawn => "the question was taken back",
+                ApprovalOutcome::Withdrawn => "the request was withdrawn",
             };
             let why = resolved.reason.as_ref().filter(|why| !why.is_empty());
             let text = why.map_or_else(|| how.to_owned(), |why| format!("{how}: \"{why}\""));
@@ -149,8 +149,8 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
                 TxState::Sent => (Level::Plain, "sent"),
                 TxState::Confirmed => (Level::Plain, "confirmed"),
                 TxState::Reverted => (Level::Bad, "reverted"),
-                TxState::Dropped => (Level::Care, "was never taken:"),
-                TxState::Unclear => (Level::Care, "not known yet:"),
+                TxState::Dropped => (Level::Care, "never included:"),
+                TxState::Unclear => (Level::Care, "outcome unknown:"),
             };
             (level, "tx:update", format!("{how} {hash}{block}"))
         }
@@ -187,8 +187,8 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         }
         EventKind::ChainHealth(health) => {
             let (level, how) = match health.state {
-                ChainState::Healthy => (Level::Plain, "answers well"),
-                ChainState::Degraded => (Level::Care, "answers badly"),
+                ChainState::Healthy => (Level::Plain, "responds normally"),
+                ChainState::Degraded => (Level::Care, "responds with errors"),
                 ChainState::Down => (Level::Bad, "does not answer"),
                 ChainState::Disputed => (Level::Bad, "endpoints disagree:"),
             };
@@ -226,7 +226,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             (level, "golem:memory", format!("{} similar past trades{told}", hits.similar))
         }
         EventKind::DirectiveChanged(changed) => {
-            let how = if changed.undone { "taken back" } else { "changed" };
+            let how = if changed.undone { "undone" } else { "changed" };
             (Level::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
         }
         EventKind::Caption(caption) => (Level::Plain, "show:caption", caption.text.to_string()),

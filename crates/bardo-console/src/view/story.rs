@@ -33,7 +33,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) 
     } else {
         Vec::new()
     };
-    let inner = open(pen, area, &[(format!("The whole story · {name}"), Role::Title)], &right);
+    let inner = open(pen, area, &[(format!("Call details · {name}"), Role::Title)], &right);
     for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
         pen.row(crate::pen::line(inner, at), &row.left, &row.right);
     }
@@ -90,15 +90,15 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         }
         let exact = exact_rows(call);
         if !exact.is_empty() {
-            part(&mut rows, "To the last digit");
+            part(&mut rows, "Exact figures");
             rows.extend(exact);
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
-            part(&mut rows, "What was remembered");
-            rows.push(Row::new(format!("{} past trades alike", memory.similar), Role::Text));
+            part(&mut rows, "Memory");
+            rows.push(Row::new(format!("{} similar past trades", memory.similar), Role::Text));
             rows.extend(memory.changes.iter().map(|change| Row::new(change.as_str(), Role::TextStrong)));
             if memory.changes.is_empty() {
-                rows.push(Row::new("nothing was changed for them", Role::TextDim));
+                rows.push(Row::new("no changes because of them", Role::TextDim));
             }
         }
         if !call.checks.is_empty() {
@@ -163,7 +163,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         if let Some(verified) = &call.verified {
-            part(&mut rows, "Does the chain agree?");
+            part(&mut rows, "Check against the chain");
             let (mark, role) = if verified.matched {
                 ("chain agrees ✓", Role::StateGood)
             } else {
@@ -173,17 +173,17 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             rows.push(Row::new(format!("by {}", verified.ground_truth_source), Role::TextDim));
         }
         if let Some(error) = &call.error {
-            part(&mut rows, "What was wrong");
+            part(&mut rows, "Error");
             rows.push(Row::new(format!("{}  ({})", failure_words(error), error.error_code), Role::StateBad));
         }
     } else {
-        rows.push(Row::new("It is no longer on this screen; the trail has it.", Role::TextDim));
+        rows.push(Row::new("This call is no longer on this screen; see the audit log.", Role::TextDim));
     }
-    part(&mut rows, "On the audit trail");
+    part(&mut rows, "Audit log");
     match story.trail.as_deref() {
-        None => rows.push(Row::new("looking…", Role::TextDim)),
+        None => rows.push(Row::new("reading…", Role::TextDim)),
         Some(Found::Audit { entries }) if entries.is_empty() => {
-            rows.push(Row::new("nothing: only what reserves money or is decided leaves an entry", Role::TextDim));
+            rows.push(Row::new("no entries: only reservations and decisions are logged", Role::TextDim));
         }
         Some(Found::Audit { entries }) => {
             for entry in entries {
