@@ -105,7 +105,7 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
     all.push(changes);
 
     if !action.allowances.is_empty() {
-        let mut allowances = Section::new("What others may take afterwards");
+        let mut allowances = Section::new("Allowances afterwards");
         for after in &action.allowances {
             let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
             let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
@@ -145,22 +145,22 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
 
     let mut checks = Section::new("Checks");
     if let Some(opinion) = &action.opinion {
-        let agrees = if opinion.agrees { "agrees" } else { "does not agree" };
+        let agrees = if opinion.agrees { "agrees" } else { "disagrees" };
         checks.row("guardian", format_args!("{agrees}: {}", opinion.why));
     }
     for check in &action.checks {
         let mark = match check.outcome {
             CheckOutcome::Passed => "ok",
-            CheckOutcome::Warned => "LOOK AT",
+            CheckOutcome::Warned => "WARNING",
             CheckOutcome::Blocked => "BLOCKED",
         };
         checks.row(mark, format_args!("{}: {}", check.check, check.finding));
     }
     if let Some(at) = action.quoted_at {
-        checks.row("quote is", format_args!("{} s old", seconds(now.saturating_sub(at))));
+        checks.row("quote age", format_args!("{} s", seconds(now.saturating_sub(at))));
     }
     let left = seconds(action.valid_until.saturating_sub(now));
-    checks.row("holds for", format_args!("{left} s; after that it is simulated and asked again"));
+    checks.row("valid for", format_args!("{left} s; after that it is simulated and asked again"));
     all.push(checks);
 }
 
@@ -202,7 +202,7 @@ pub fn raw(question: &Question) -> Vec<Section> {
             section
         })
         .collect();
-    let mut permit = Section::new("What binds them");
+    let mut permit = Section::new("Identifiers");
     permit.row("offer", action.permit);
     permit.row("hash", action.hash);
     all.push(permit);
