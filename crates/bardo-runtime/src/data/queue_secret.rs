@@ -34,8 +34,8 @@ pub enum QueueSecretError {
     },
     /// Others than its owner can read or change it.
     #[error(
-        "the approval queue's secret {} can be used by others than its owner (mode {mode:03o}): anyone who has read it can \
-         forge approvals; delete it and start again",
+        "other users can access the approval queue's secret {} (mode {mode:03o}): anyone who has read it can forge \
+         approvals. Delete it and start again",
         path.display()
     )]
     Exposed {
@@ -45,13 +45,13 @@ pub enum QueueSecretError {
         mode: u32,
     },
     /// It is a link, belongs to another user, or has another length.
-    #[error("the approval queue's secret {} is not as it was written; delete it and start again", path.display())]
+    #[error("the approval queue's secret {} is damaged. Delete it and start again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
     /// The system gave no randomness.
-    #[error("the system gives no random numbers: the approval queue has no secret")]
+    #[error("the system provides no random numbers, so the approval queue has no secret")]
     NoRandomness,
 }
 

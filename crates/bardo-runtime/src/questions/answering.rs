@@ -25,7 +25,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(250);
 /// the ledger. That program runs as the operator's user and can write there: what lets something through could be its own
 /// word. A refusal is heard from anywhere.
 pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'static str> {
-    (kind.lets_through() && led()).then_some("a program leads there: say yes in the console that asks")
+    (kind.lets_through() && led()).then_some("a brain process runs there: approve in the console that asks")
 }
 
 /// Takes an answer to the desk; what there is to say of it.
@@ -51,10 +51,10 @@ pub fn answer(
 pub fn said(answer: &OperatorAnswer) -> String {
     match answer.kind() {
         AnswerKind::Once => "approved once",
-        AnswerKind::Similar => "approved, and similar ones for a while",
-        AnswerKind::Smaller => "a smaller amount is asked for",
+        AnswerKind::Similar => "approved, with similar actions for a while",
+        AnswerKind::Smaller => "a smaller amount was requested",
         AnswerKind::Refuse => "refused",
-        AnswerKind::RefuseAndStop => "refused, and everything is stopped",
+        AnswerKind::RefuseAndStop => "refused, and everything was stopped",
     }
     .to_owned()
 }
@@ -64,7 +64,7 @@ fn of_operator(answer: OperatorAnswer) -> Result<Answer, String> {
         OperatorAnswer::Once => Answer::Once,
         OperatorAnswer::Similar { millis, total } => {
             if millis == 0 || millis > MOST_GRANT {
-                return Err("a standing approval lasts up to 24 hours".to_owned());
+                return Err("a standing approval lasts at most 24 hours".to_owned());
             }
             Answer::Similar { millis, total }
         }
@@ -79,10 +79,10 @@ fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(),
     // What is over already the desk refuses itself, and remembers that somebody wanted less.
     let Some(preview) = desk.asked(permit) else { return Ok(()) };
     let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
-    let trade = trade.ok_or("this action has no amount to make smaller")?;
+    let trade = trade.ok_or("this action has no amount to reduce")?;
     let wanted = TokenAmount::parse(amount, trade.token_in.decimals).map_err(|error| error.to_string())?;
     if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
-        return Err("a smaller amount must be above zero and below the one asked for".to_owned());
+        return Err("the amount must be above zero and below the requested one".to_owned());
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ pub async fn stand_in_line(
             match shared.lay(&asked).await {
                 Ok(()) => laid = asked,
                 // Tried again at the next look; it can be answered here all the same.
-                Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
+                Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
         }
         match shared.report(clock.now_millis()).await {
@@ -138,7 +138,7 @@ pub async fn stand_in_line(
                     heard(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
                 }
             }
-            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+            Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
         }
         match shared.heard() {
             Ok(answers) if answers.is_empty() => {}
@@ -150,9 +150,9 @@ pub async fn stand_in_line(
                         None => answer(&desk, permit_id, given, confirmation, None),
                     };
                     match taken {
-                        Ok(said) => heard(true, format!("{said}, in another program ({by})")),
+                        Ok(said) => heard(true, format!("{said}, in another process ({by})")),
                         Err(why) => {
-                            heard(false, format!("answered in another program ({by}), and not taken: {why}"));
+                            heard(false, format!("an answer from another process ({by}) was rejected: {why}"));
                         }
                     }
                 }
@@ -160,10 +160,12 @@ pub async fn stand_in_line(
                 match shared.forget(answered).await {
                     // What the desk did not take is still asked, and the others must see it again.
                     Ok(()) => laid.clear(),
-                    Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
+                    }
                 }
             }
-            Err(error) => tracing::warn!(%error, "what was answered in other programs cannot be read"),
+            Err(error) => tracing::warn!(%error, "cannot read the answers of other processes"),
         }
         let asks = !desk.pending().is_empty();
         tokio::select! {

@@ -72,13 +72,13 @@ const MAX_REPORTED: usize = 4_096;
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
     /// It is over, or was asked again under another permit.
-    #[error("this question is over, or has changed: look at it again")]
+    #[error("this decision has ended or changed: open it again")]
     Over,
     /// It was not proved that the operator answered.
     #[error(transparent)]
     Proof(#[from] ProofError),
     /// Another process was quicker.
-    #[error("somebody else has answered this question already")]
+    #[error("this decision was already answered elsewhere")]
     Answered,
     /// No key of the account is open here.
     #[error(
@@ -87,7 +87,7 @@ pub enum ShareError {
     )]
     Locked,
     /// The stored question is not as a holder of the account's key stored it.
-    #[error("this question cannot be verified: its row in the ledger was not written by a holder of the account's key")]
+    #[error("this decision cannot be verified: its row in the ledger was not written by a holder of the account's key")]
     Unverified,
     /// The ledger refused.
     #[error(transparent)]
@@ -96,7 +96,7 @@ pub enum ShareError {
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// It could not be written down.
-    #[error("the question or its answer cannot be written down: {0}")]
+    #[error("cannot store the decision or its answer: {0}")]
     Form(String),
 }
 
@@ -138,10 +138,10 @@ pub enum Forgery {
 impl fmt::Display for Forgery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Question => "a question in the shared queue failed authentication and is ignored",
-            Self::OwnQuestion => "a question of this process was changed in the shared queue; the change is ignored",
+            Self::Question => "a decision in the shared queue failed authentication and is ignored",
+            Self::OwnQuestion => "a decision of this process was changed in the shared queue; the change is ignored",
             Self::Answer => "an answer in the shared queue failed authentication and is ignored",
-            Self::OtherAnswer => "an answer in the shared queue belongs to another question and is ignored",
+            Self::OtherAnswer => "an answer in the shared queue belongs to another decision and is ignored",
             Self::Unrecorded => "an answer in the shared queue has no entry in the audit log and is ignored",
         })
     }
@@ -636,7 +636,7 @@ impl Elsewhere for Shared {
 }
 
 fn amount_wanted(amount: &str) -> SafeText {
-    SafeText::clean(&format!("a smaller amount is wanted: {amount}"), 120)
+    SafeText::clean(&format!("a smaller amount was requested: {amount}"), 120)
 }
 
 /// Whether the answer has an audit entry of its own: the one it names, unchanged, of its kind, and carrying its tag.

@@ -65,7 +65,7 @@ pub(super) async fn boot(
     let telling = news.clone();
     let lasts = match &config.kept_devnet {
         Some(name) => format!("kept as {name}"),
-        None => "ends with this program".to_owned(),
+        None => "ends with this process".to_owned(),
     };
     let report = move |progress: Progress| {
         // A console that has closed needs no news.
@@ -79,7 +79,7 @@ pub(super) async fn boot(
     opened.world = opened.world.under(Arc::clone(&rules));
     if options.time.is_some() {
         if opened.sandbox.is_none() {
-            return Err("only a devnet inside this process can have a time of its own".to_owned());
+            return Err("only a devnet inside this process can run on its own clock".to_owned());
         }
         opened.world.chance = Chance::seeded(options.seed);
     }
@@ -198,9 +198,9 @@ fn step_of(progress: Progress, lasts: &str) -> BootStep {
         Step::Kept => ("reading the kept chain", String::new()),
         Step::Contracts => ("deploying the protocols' contracts", String::new()),
         Step::Pools => ("creating pools", String::new()),
-        Step::Funds => ("funding everybody", String::new()),
-        Step::Liquidity => ("filling the pools", String::new()),
-        Step::Past { done, of } => ("living through two hours of market", format!("block {done} of {of}")),
+        Step::Funds => ("funding accounts", String::new()),
+        Step::Liquidity => ("adding liquidity", String::new()),
+        Step::Past { done, of } => ("simulating two hours of market", format!("block {done} of {of}")),
         Step::Ready => ("running", lasts.to_owned()),
     };
     BootStep {

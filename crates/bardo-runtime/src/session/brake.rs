@@ -105,13 +105,13 @@ impl Brake {
 
     /// Takes back one's own hold, and no other stop.
     pub(super) fn release(&self) -> Result<String, String> {
-        let own = self.own.borrow().clone().ok_or("there is no hold of this console")?;
+        let own = self.own.borrow().clone().ok_or("this console has no hold to release")?;
         let now = self.file.release(&own).map_err(|error| error.to_string())?;
         self.own.send_replace(None);
         Ok(match now {
             InForce::None => "the hold is released".to_owned(),
             InForce::Stop(stop) => {
-                format!("the hold is released; the stop beneath it, {}, is in force", stop.level)
+                format!("the hold is released; the stop below it, {}, is in force", stop.level)
             }
             InForce::Garbled { why } => why,
         })
@@ -120,14 +120,16 @@ impl Brake {
     /// Carries a command out that is about the stop ladder and needs no decision; `None`: it is another.
     pub(super) fn obey(&self, command: &Command) -> Option<Result<String, String>> {
         let done = match command {
-            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()),
+            Command::Hold => self.hold().map(|()| "held: no new signatures".to_owned()),
             Command::ReleaseHold => self.release(),
             Command::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str());
                 raised.map(|now| {
                     let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
                     match now.level() {
-                        Some(StopLevel::Revoke) => format!("{told}: the Golem's keys are taken away until a new start"),
+                        Some(StopLevel::Revoke) => {
+                            format!("{told}: the Golem's session keys are revoked until a restart")
+                        }
                         _ => told,
                     }
                 })
@@ -194,7 +196,9 @@ impl Front {
             }
             match on.try_send(sent) {
                 Ok(()) => {}
-                Err(TrySendError::Full(_)) => say(&news, Err("not done: too much waits already".to_owned())),
+                Err(TrySendError::Full(_)) => {
+                    say(&news, Err("not done: the command queue is full. Try again".to_owned()))
+                }
                 Err(TrySendError::Closed(_)) => return,
             }
         }

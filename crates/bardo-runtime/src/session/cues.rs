@@ -121,13 +121,13 @@ impl Cues {
             Deed::Stop { level, reason } => stage.raise(*level, reason),
             Deed::Phase { is } => {
                 let found = *stage.phase_now.borrow();
-                if found == *is { Ok(()) } else { Err(format!("expected the phase {is}, came {found}")) }
+                if found == *is { Ok(()) } else { Err(format!("expected the phase {is}, found {found}")) }
             }
             Deed::Audit { whole } => {
                 let found = stage.look_up(Query::VerifyAudit).await;
                 match found {
                     Found::Verified { good, .. } if good == *whole => Ok(()),
-                    other => Err(format!("expected the audit trail to be whole: {whole}; came {other:?}")),
+                    other => Err(format!("expected the audit log to be intact: {whole}; found {other:?}")),
                 }
             }
         };
@@ -142,7 +142,7 @@ impl Stage {
     }
 
     fn devnets(&self) -> Result<&[bardo_sandbox::SandboxChain], String> {
-        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
+        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be controlled")?;
         Ok(sandbox.chains())
     }
 
@@ -151,7 +151,7 @@ impl Stage {
     async fn push_prices(&self, asset: Option<&str>, bps: i32, blocks: u64, passes: bool) -> Result<(), String> {
         let named = |ticker: &str| {
             let found = Asset::FED.into_iter().find(|asset| asset.ticker().eq_ignore_ascii_case(ticker));
-            found.ok_or_else(|| format!("the market knows no {}", SafeText::clean(ticker, 20)))
+            found.ok_or_else(|| format!("the market has no asset {}", SafeText::clean(ticker, 20)))
         };
         let asset = asset.map(named).transpose()?;
         let chains = self.devnets()?;
@@ -205,7 +205,7 @@ impl Stage {
 
     fn relayers_deliver(&self, deliver: bool) -> Result<(), String> {
         for chain in self.devnets()? {
-            let relayers = chain.residents.relayers().ok_or("no relayers act on this devnet")?;
+            let relayers = chain.residents.relayers().ok_or("this devnet has no relayers")?;
             relayers.set_rest(!deliver);
         }
         Ok(())
@@ -217,9 +217,9 @@ impl Stage {
 
     /// Answers the oldest open question of an action.
     fn reply(&self, reply: &Reply) -> Result<(), String> {
-        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        let desk = self.desk.as_ref().ok_or("this session has no approval queue")?;
         let pending = desk.pending();
-        let request = pending.first().ok_or("no question is open that could be answered")?;
+        let request = pending.first().ok_or("no decision is open")?;
         let reason = |text: &str| SafeText::clean(text, 300);
         let answer = match reply {
             Reply::Approve => Answer::Once,
@@ -244,6 +244,6 @@ pub(super) fn answer(operator: Operator) -> Option<Answer> {
     match operator {
         Operator::Wait => None,
         Operator::Approve => Some(Answer::Once),
-        Operator::Refuse => Some(Answer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
+        Operator::Refuse => Some(Answer::Refuse { reason: SafeText::clean("the scenario's operator refuses", 60) }),
     }
 }

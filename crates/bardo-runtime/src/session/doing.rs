@@ -41,7 +41,7 @@ const MOST_SECONDS: u64 = 30 * 86_400;
 const SHOCK_BLOCKS: u64 = 10;
 
 /// Said to whatever would begin anew.
-const ENDS: &str = "nothing new begins: the session ends";
+const ENDS: &str = "not started: the session is ending";
 
 /// What there is to say of a command: it was carried out, or not. `None`: other news says it.
 type Outcome = Option<Result<String, String>>;
@@ -61,12 +61,10 @@ impl Stage {
         let outcome = if ours {
             match (self.watch_only, &sent.command) {
                 (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
-                (true, _) => Some(Err(
-                    "this console only watches: Ctrl-X stops, and nothing else can be changed from it".to_owned(),
-                )),
+                (true, _) => Some(Err("this console is read-only: only Ctrl-X (stop) works".to_owned())),
             }
         } else {
-            Some(Err(format!("no Golem called {} lives here", sent.golem_id)))
+            Some(Err(format!("no Golem named {} runs here", sent.golem_id)))
         };
         if let Some(told) = outcome {
             let (done, words) = match told {
@@ -101,7 +99,7 @@ impl Stage {
                 Some(if cancelled {
                     Ok("cancelled: nothing was signed".to_owned())
                 } else {
-                    Err("it cannot be cancelled: it is over, or being signed".to_owned())
+                    Err("cannot cancel: it has ended or is being signed".to_owned())
                 })
             }
             Command::Answer { key, answer, confirmation, password } => {
@@ -117,19 +115,23 @@ impl Stage {
             Command::EnterPaper => Some(match &self.paper {
                 Some(paper) => {
                     paper.turn(true);
-                    Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
+                    Ok("paper mode: actions are simulated, nothing is signed".to_owned())
                 }
-                None => Err("nothing can be signed here in any case".to_owned()),
+                None => Err("this session cannot sign anything anyway".to_owned()),
             }),
             Command::AskToResetBreaker => Some(self.ask_to_reset()),
             Command::Say { words } => {
                 let said = lines.words.try_send(words);
                 // The answer, or that there is none, comes as the agent's own words.
-                said.err().map(|_| Err("nobody listens at the moment".to_owned()))
+                said.err().map(|_| Err("the Golem is not taking messages right now. Try again".to_owned()))
             }
             Command::RevokeGrant { number } => {
                 let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
-                Some(revoked.then(|| "revoked".to_owned()).ok_or_else(|| "there is none of that number".to_owned()))
+                Some(
+                    revoked
+                        .then(|| "revoked".to_owned())
+                        .ok_or_else(|| "there is no standing approval with that number".to_owned()),
+                )
             }
             Command::Look { ticket, query } => {
                 let stage = Arc::clone(self);
@@ -146,9 +148,9 @@ impl Stage {
                 None
             }
             Command::Step => {
-                Some(Err("this show goes by itself; bardo golem run --step plays one moment at a time".to_owned()))
+                Some(Err("this scenario runs by itself; `bardo golem run --step` plays it step by step".to_owned()))
             }
-            Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
+            Command::Replay(_) => Some(Err("this is a live session, not a recording".to_owned())),
             Command::Leave(_) => None,
         }
     }
@@ -156,18 +158,20 @@ impl Stage {
     /// Lets a show begin in the place of the present one.
     fn show(&self, name: &str, lines: &Lines) -> Result<String, String> {
         if self.sandbox.is_none() {
-            return Err("shows are played on a devnet inside this process, and nowhere else".to_owned());
+            return Err("scenarios run only on a devnet inside this process".to_owned());
         }
         let scenario = scenario::find(name).map_err(|error| error.to_string())?;
         if scenario.tick.is_some() && !self.has_own_time {
-            return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
+            return Err(format!(
+                "this scenario runs on its own clock: quit, then start it with bardo --scenario {name}"
+            ));
         }
         let asked_at = self.clock.steady_millis();
-        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
+        lines.shows.try_send(scenario.clone()).map_err(|_| "this session no longer plays scenarios".to_owned())?;
         let waits = self.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
         let told = match waits {
-            true => format!("the show {name} begins once the Golem's open question is answered"),
-            false => format!("the show {name} begins"),
+            true => format!("scenario {name} starts once the Golem's open decision is answered"),
+            false => format!("scenario {name} starts"),
         };
         let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
@@ -240,7 +244,7 @@ impl Stage {
         confirmation: Confirmation,
         proof: Option<OperatorProof>,
     ) -> Result<String, String> {
-        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        let desk = self.desk.as_ref().ok_or("this session has no approval queue")?;
         answering::answer(desk, permit, answer, confirmation, proof)
     }
 
@@ -255,7 +259,7 @@ impl Stage {
                     tell(&self.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+            Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
         }
     }
 
@@ -264,7 +268,7 @@ impl Stage {
         let heard = match self.shared.heard() {
             Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,
-            Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
+            Err(error) => return tracing::warn!(%error, "cannot read the answers of other processes"),
         };
         let answered = heard.iter().map(|heard| heard.permit_id).collect();
         for Heard { permit_id, answer, confirmation, by } in heard {
@@ -273,8 +277,8 @@ impl Stage {
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
-                Ok(said) => (true, format!("{said}, in another program ({by})")),
-                Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
+                Ok(said) => (true, format!("{said}, in another process ({by})")),
+                Err(why) => (false, format!("an answer from another process ({by}) was rejected: {why}")),
             };
             tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
@@ -282,7 +286,9 @@ impl Stage {
         match self.shared.forget(answered).await {
             // What the desk did not take is still asked, and the others must see it again.
             Ok(()) => watched.laid.clear(),
-            Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
+            }
         }
     }
 
@@ -323,7 +329,7 @@ impl Stage {
 
     /// What approving another process's question has to be authorised as.
     pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
-        let account = self.world.account.ok_or("there is no account here whose password could be checked")?;
+        let account = self.world.account.ok_or("this session has no account, so no password can be checked")?;
         Ok(Authorisation::Approve { permit_id, account })
     }
 
@@ -350,7 +356,7 @@ impl Stage {
         confirmation: &Confirmation,
         password: Option<Password>,
     ) -> Result<String, String> {
-        let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+        let rules = self.rules.as_ref().ok_or("this session has no policy")?;
         let now = self.clock.now_millis();
         match answer.kind() {
             AnswerKind::Once => {
@@ -358,17 +364,19 @@ impl Stage {
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
                 let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
                 match accepted.map_err(|error| error.to_string())? {
-                    Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
-                    None => Err("another policy, or none, is waiting by now: look again".to_owned()),
+                    Some(adopted) => Ok(format!("the policy is in force, as version {}", adopted.version)),
+                    None => Err("the policy has changed again: open the decision again".to_owned()),
                 }
             }
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
                 // The file is the operator's own: what it says has no effect until it says something else.
                 rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
                 let file = rules.keeper().path().display();
-                Ok(format!("what holds goes on holding; {file} says otherwise until you mend it"))
+                Ok(format!("the current policy stays in force; {file} differs from it until you change it back"))
             }
-            AnswerKind::Similar | AnswerKind::Smaller => Err("a policy is taken whole, or not".to_owned()),
+            AnswerKind::Similar | AnswerKind::Smaller => {
+                Err("a policy can only be accepted or refused as a whole".to_owned())
+            }
         }
     }
 
@@ -378,7 +386,7 @@ impl Stage {
         answer: &OperatorAnswer,
         password: Option<Password>,
     ) -> Result<String, String> {
-        let over = "this question is over";
+        let over = "this decision has ended";
         let wanted = self.own.get(number).ok_or(over)?.authorisation(self.signer());
         // Before it is taken up: after a wrong password it is still asked.
         let proof = match answer.kind() {
@@ -389,8 +397,10 @@ impl Stage {
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
             (AnswerKind::Once, None) => return Err("it was not confirmed by the operator".to_owned()),
-            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("it stays as it is".to_owned()),
-            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err("it can be done once, or not".to_owned()),
+            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("nothing was changed".to_owned()),
+            (AnswerKind::Similar | AnswerKind::Smaller, _) => {
+                return Err("it can only be approved once or refused".to_owned());
+            }
         };
         let redeem = |proof: OperatorProof| {
             let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.clock.now_millis());
@@ -407,7 +417,7 @@ impl Stage {
                 Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
             }
             Own::LeavePaper => {
-                let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                let paper = self.paper.as_ref().ok_or("this session cannot sign anything anyway")?;
                 redeem(proof)?;
                 // What an earlier run has left was not touched so far; it is looked after before anything new is signed.
                 if let Some(pipeline) = &self.pipeline {
@@ -416,7 +426,7 @@ impl Stage {
                 // What was shown as a rehearsal is not there to be said yes to any more.
                 self.offers.clear();
                 paper.turn(false);
-                Ok("paper mode is off: from now on things are signed".to_owned())
+                Ok("paper mode is off: actions are signed again".to_owned())
             }
             Own::SellAfterDeath => {
                 redeem(proof)?;
@@ -426,7 +436,7 @@ impl Stage {
                     stage.sell_all(Cause::Death).await;
                     stage.running.fetch_sub(1, Ordering::SeqCst);
                 });
-                Ok("what it held is sold, as far as the policy lets it".to_owned())
+                Ok("its holdings are being sold, as far as the policy allows".to_owned())
             }
             Own::SellUnderFlatten { .. } => {
                 redeem(proof)?;
@@ -436,7 +446,7 @@ impl Stage {
                     stage.sell_all(Cause::Flatten).await;
                     stage.running.fetch_sub(1, Ordering::SeqCst);
                 });
-                Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
+                Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())
             }
             Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // It is asked once for each halt: what could not be done now must still be there to be tried again.
@@ -446,7 +456,7 @@ impl Stage {
                 error.to_string()
             }),
             Own::ResetBreaker { .. } => {
-                let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+                let rules = self.rules.as_ref().ok_or("this session has no policy")?;
                 let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof).await;
                 reset.map_err(|error| error.to_string())?;
                 Ok("the failure breaker is closed".to_owned())
@@ -474,9 +484,9 @@ impl Stage {
     }
 
     fn ask_to_reset(&self) -> Result<String, String> {
-        let policy = self.keeper.as_ref().ok_or("no policy is followed here")?.current().policy;
-        let account = self.world.account.ok_or("there is no account here")?;
-        let chain = self.world.chains().first().ok_or("there is no chain here")?.network().chain_id;
+        let policy = self.keeper.as_ref().ok_or("this session has no policy")?.current().policy;
+        let account = self.world.account.ok_or("this session has no account")?;
+        let chain = self.world.chains().first().ok_or("this session has no chain")?.network().chain_id;
         let cool_off = policy.caps(*self.phase_now.borrow(), false).cool_off;
         let now = self.clock.now_millis();
         let read = self.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
@@ -491,11 +501,11 @@ impl Stage {
     /// Lays a question of the session's own; it is told with the others.
     fn lay(&self, own: Own) -> String {
         self.own.ask(own, self.clock.now_millis());
-        "this needs a decision: it waits with the others (a)".to_owned()
+        "this needs a decision: press a to open it".to_owned()
     }
 
     async fn devnet(&self, control: DevnetControl) -> Result<String, String> {
-        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
+        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be controlled")?;
         let gone = |error: golem_chain::devnet::DevnetGone| error.to_string();
         let of = |chain_id: u64| {
             let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
@@ -509,18 +519,18 @@ impl Stage {
                 for _ in 0..blocks {
                     number = chain.devnet.mine().await.map_err(gone)?.number();
                 }
-                Ok(format!("{blocks} made, up to #{number}"))
+                Ok(format!("{blocks} blocks mined, up to #{number}"))
             }
             DevnetControl::Advance { chain_id, seconds } => {
                 let chain = of(chain_id)?;
                 let seconds = seconds.min(MOST_SECONDS);
                 chain.devnet.run(move |chain| chain.increase_time(seconds)).await.map_err(gone)?;
                 chain.devnet.mine().await.map_err(gone)?;
-                Ok(format!("{seconds} s have passed on chain {chain_id}"))
+                Ok(format!("advanced chain {chain_id} by {seconds} s"))
             }
             DevnetControl::Market { on } => {
                 self.set_market(on).await?;
-                Ok(format!("the market {}", if on { "trades" } else { "stands still" }))
+                Ok(format!("the market {}", if on { "trades" } else { "is stopped" }))
             }
             DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
                 let parts = bps.min(9_900).saturating_mul(100);
@@ -544,7 +554,7 @@ impl Stage {
                     let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
                     chain.devnet.set_mining(mining).await.map_err(gone)?;
                 }
-                Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
+                Ok(format!("blocks are produced {}", if running { "by the clock" } else { "only on request" }))
             }
         }
     }

@@ -62,10 +62,10 @@ impl Offers {
     fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, String> {
         self.with(|held| {
             let at = held.iter().position(|held| held.offer.permit_id() == permit_id);
-            let at = at.ok_or("this offer is over: preview it again")?;
+            let at = at.ok_or("this offer has expired: preview it again")?;
             match held.get(at).map(|held| &held.offer) {
                 Some(offer) if offer.preview().permit.simulation_hash == simulation_hash => Ok(held.remove(at).offer),
-                _ => Err("what was shown is not what this permit was given for: nothing was signed".to_owned()),
+                _ => Err("the shown action does not match this permit; nothing was signed".to_owned()),
             }
         })
     }
@@ -155,7 +155,7 @@ impl Stage {
         }
         for offered in &mut question.answers {
             offered.why_not = match offered.kind {
-                AnswerKind::Similar => Some(SafeText::clean("each action by hand is a decision of its own", 80)),
+                AnswerKind::Similar => Some(SafeText::clean("each manual action needs its own decision", 80)),
                 AnswerKind::Smaller => Some(SafeText::clean("change the amount in the form and preview again", 80)),
                 AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
@@ -180,7 +180,7 @@ impl Stage {
         confirmation: Confirmation,
         password: Option<Password>,
     ) -> Result<String, String> {
-        let over = "this offer is over: preview it again";
+        let over = "this offer has expired: preview it again";
         match answer.kind() {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
@@ -189,7 +189,7 @@ impl Stage {
                 return Ok("withdrawn: nothing was signed".to_owned());
             }
             AnswerKind::Similar | AnswerKind::Smaller => {
-                return Err("an action by hand can be done once, or not".to_owned());
+                return Err("a manual action can only be approved once or refused".to_owned());
             }
         }
         // Before it is taken up: after something that was not read, or a wrong password, it still waits.
@@ -224,6 +224,6 @@ fn shown(offer: &Offer) -> ToolResponse {
         data: None,
         error: None,
         decision_hints: Some(json!({ "permit": offer.told() })),
-        explanation: Some(format!("{expected}; held until its permit ends")),
+        explanation: Some(format!("{expected}; valid until its permit expires")),
     }
 }

@@ -140,12 +140,12 @@ impl Stage {
     pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
         // Held over both, so that nobody finds the lower stop before it is known to be decided.
         let mut decided = self.decided();
-        let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
+        let (reason, now) = ("the operator sells all holdings", self.clock.now_millis());
         let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
         if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
-        Ok("open orders are cancelled, and what is held is sold as far as the policy lets it; nothing else passes"
+        Ok("open orders are being cancelled and holdings sold, as far as the policy allows; nothing else passes"
             .to_owned())
     }
 
@@ -199,13 +199,13 @@ impl Stage {
                     self.tell_last(&told);
                     let key = (holding.chain.network().chain_id, holding.token.id);
                     if let Err(error) = rules.end_liquidation(account, key, &told, self.clock.now_millis()).await {
-                        tracing::warn!(%error, "that a holding was dealt with is not on record");
+                        tracing::warn!(%error, "cannot record the outcome of a sale of holdings");
                     }
                 }
             }
             // Without the plan the parts would be refused one by one.
             Err(error) => {
-                let words = format!("Nothing was sold: the plan could not be put on record ({error}).");
+                let words = format!("Nothing was sold: cannot record the plan ({error}).");
                 self.tally().remark(&words);
                 self.tell_last(&words);
             }
@@ -221,8 +221,7 @@ impl Stage {
             match self.held_on(chain, account).await {
                 Ok(held) => found.extend(held),
                 Err(error) => {
-                    let words =
-                        format!("What is held on {} could not be read, and is not sold: {error}", chain.network());
+                    let words = format!("Holdings on {} could not be read and are not sold: {error}", chain.network());
                     self.tally().remark(&words);
                     self.tell_last(&words);
                 }
@@ -249,7 +248,7 @@ impl Stage {
                 // Where a listed token has no contract, nothing is held.
                 Held::NoContract => continue,
                 Held::Unreadable => {
-                    let words = format!("Whether any of {address} is held could not be read, and none of it is sold.");
+                    let words = format!("The balance of {address} could not be read; none of it is sold.");
                     self.tally().remark(&words);
                     self.tell_last(&words);
                     continue;
@@ -265,8 +264,8 @@ impl Stage {
     fn must_end(&self, cause: Cause) -> Option<&'static str> {
         let flattens = self.brake.file.read().level() == Some(StopLevel::Flatten);
         match cause {
-            _ if *self.leaving.borrow() => Some("the session ends"),
-            Cause::Flatten if !flattens => Some("the stop ladder does not say so any more"),
+            _ if *self.leaving.borrow() => Some("the session is ending"),
+            Cause::Flatten if !flattens => Some("the stop ladder is no longer at flatten"),
             Cause::Flatten | Cause::Death => None,
         }
     }

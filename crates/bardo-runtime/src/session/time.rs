@@ -65,7 +65,7 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         if timeout(IN_LINE, clock.rested()).await.is_err() {
             clock.wake_all();
             if timeout(PATIENCE, clock.rested()).await.is_err() {
-                tracing::warn!("time goes on although somebody is busy");
+                tracing::warn!("time advances although an actor is still busy");
             }
         }
         // What the stop file says is known to everybody before the next second.

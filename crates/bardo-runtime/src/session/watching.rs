@@ -417,7 +417,7 @@ impl Stage {
         running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             if let Err(error) = writing.await {
-                tracing::warn!(%error, "a change of the stop, or of the keys, is not on the audit trail");
+                tracing::warn!(%error, "cannot record a change of the stop or the keys in the audit log");
             }
             running.fetch_sub(1, Ordering::SeqCst);
         });
@@ -464,7 +464,7 @@ impl Stage {
             match self.shared.lay(&told).await {
                 Ok(()) => watched.laid = told,
                 // Tried again at the next look; here they are shown all the same.
-                Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
+                Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
         }
         let questions = self.questions(asked, watched);
@@ -504,7 +504,7 @@ impl Stage {
                 }
                 all.extend(others);
             }
-            Err(error) => tracing::warn!(%error, "what other programs ask cannot be read"),
+            Err(error) => tracing::warn!(%error, "cannot read the decisions of other processes"),
         }
         all.extend(self.own.questions(self.signer(), self.money(), |wanted| self.needs_password(wanted)));
         match self.keeper.as_ref().and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string()))) {
