@@ -161,7 +161,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         let words = life.last_words.unwrap_or_default();
         return Err(ToolError::new(
             ErrorCode::SafetyPhaseBlocked,
-            format_args!("it has died. Its last entry: {words}"),
+            format_args!("this Golem has died. Its last entry: {words}"),
         ));
     }
     let heart = Heart {
@@ -209,7 +209,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 nerves.words = words;
                 // Whatever it had open is taken back. The operator is heard as before, and what they asked for goes on.
                 nerves.pi.take_back_own().await;
-                let words = format!("My brain has gone: {why}. I still listen to you.");
+                let words = format!("My brain has stopped: {why}. I still listen to you.");
                 // Said before anybody can see that it is over: whoever waits for that may leave at once.
                 nerves.thought += 1;
                 let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
@@ -317,7 +317,7 @@ impl Heart {
             if self.machine.phase() == Phase::Terminal {
                 let words = SafeText::clean(&format!("I end here: {}.", self.machine.why()), 300);
                 if let Err(error) = self.memory.die(words, now).await {
-                    tracing::warn!(%error, "the last entry was not kept");
+                    tracing::warn!(%error, "cannot store the last entry");
                 }
                 return;
             }

@@ -152,7 +152,8 @@ pub struct Beat {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// Neither a name that is known nor a file.
-    #[error("no scenario is called `{name}`{}, and there is no such file; known: {known}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("no scenario or file is named `{name}`{}; known scenarios: \
+             {known}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
         /// What was asked for.
         name: String,
@@ -205,7 +206,7 @@ pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
                 near: nearest(asked, names()),
                 known: names().collect::<Vec<_>>().join(", "),
             }),
-            ErrorKind::FileTooLarge => Err(unreadable(&"larger than 256 KiB; that is no scenario")),
+            ErrorKind::FileTooLarge => Err(unreadable(&"larger than 256 KiB, the maximum for a scenario")),
             _ => Err(unreadable(&error)),
         },
     }
@@ -230,7 +231,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, beat) in (1..).zip(&scenario.beats) {
         let at = format!(", beat {number}");
         if beat.at < last {
-            return Err(wrong(at, format!("at {} s it comes before the one before it, at {last} s", beat.at)));
+            return Err(wrong(at, format!("at {} s it is earlier than its predecessor, at {last} s", beat.at)));
         }
         last = beat.at;
         check(beat, &named).map_err(|what| wrong(at, what))?;
@@ -240,7 +241,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, cue) in (1..).zip(&scenario.cues) {
         let at = format!(", cue {number}");
         if cue.at < last {
-            return Err(wrong(at, format!("at {} s it comes before the one before it, at {last} s", cue.at)));
+            return Err(wrong(at, format!("at {} s it is earlier than its predecessor, at {last} s", cue.at)));
         }
         last = cue.at;
         cue.check().map_err(|what| wrong(at, what))?;
@@ -248,7 +249,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     for (number, beat) in (1..).zip(&scenario.later) {
         let at = format!(", later {number}");
         if beat.at == 0 {
-            return Err(wrong(at, "what goes on over and over needs at least a second between".to_owned()));
+            return Err(wrong(at, "a repeated step needs an `at` of at least 1 s".to_owned()));
         }
         check(beat, &named).map_err(|what| wrong(at, what))?;
         named.extend(beat.name.as_deref().filter(|_| beat.does.is_some()));
@@ -264,7 +265,7 @@ fn check(beat: &Beat, named: &[&str]) -> Result<(), String> {
     let Some(does) = &beat.does else {
         return match beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none() {
             true => Ok(()),
-            false => Err("it expects something and does nothing".to_owned()),
+            false => Err("it expects a result but has no `do`".to_owned()),
         };
     };
     let known = || PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]);
@@ -272,7 +273,7 @@ fn check(beat: &Beat, named: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     let near = nearest(does, known()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    Err(format!("nothing is done by `{}`{near}", SafeText::clean(does, 40)))
+    Err(format!("there is no tool `{}`{near}", SafeText::clean(does, 40)))
 }
 
 impl Scenario {
@@ -313,7 +314,7 @@ impl Scenario {
             return None;
         }
         let words = |phases: &[Phase]| phases.iter().map(|phase| phase.as_str()).collect::<Vec<_>>().join(", ");
-        Some(format!("expected the phases {}, came {}", words(&self.phases), words(entered)))
+        Some(format!("expected the phases {}, found {}", words(&self.phases), words(entered)))
     }
 }
 
@@ -349,17 +350,17 @@ impl Beat {
                 let came = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
                 (came != wanted).then(|| {
                     let came = SafeText::clean(&came.to_string(), 200);
-                    format!("expected {field} to be {wanted}, came {came}")
+                    format!("expected {field} to be {wanted}, found {came}")
                 })
             });
             return fields.or_else(|| {
                 let answer = serde_json::to_string(response).unwrap_or_default();
                 let unsaid = self.says.as_ref().filter(|words| !answer.contains(words.as_str()));
-                unsaid.map(|words| format!("expected the answer to say `{}`", SafeText::clean(words, 100)))
+                unsaid.map(|words| format!("expected the answer to contain `{}`", SafeText::clean(words, 100)))
             });
         }
         let message = response.error.as_ref().map(|error| format!(" ({})", error.message())).unwrap_or_default();
-        Some(format!("expected {}, came {came}{message}", self.expect.join(" or ")))
+        Some(format!("expected {}, found {came}{message}", self.expect.join(" or ")))
     }
 }
 
@@ -400,12 +401,12 @@ mod tests {
         for (text, wanted) in [
             (
                 beat("at = 1\ndo = \"preview_acton\""),
-                "beat 1: nothing is done by `preview_acton`; did you mean `preview_action`?",
+                "beat 1: there is no tool `preview_acton`; did you mean `preview_action`?",
             ),
             (beat("at = 1\ndoes = \"act\""), "line 5: unknown field `does`"),
-            (beat("at = 1\nexpect = [\"success\"]"), "beat 1: it expects something and does nothing"),
-            (beat("at = 5\n[[beat]]\nat = 4"), "beat 2: at 4 s it comes before"),
-            (beat("at = 5\n[[later]]\nat = 0"), "later 1: what goes on over and over"),
+            (beat("at = 1\nexpect = [\"success\"]"), "beat 1: it expects a result but has no `do`"),
+            (beat("at = 5\n[[beat]]\nat = 4"), "beat 2: at 4 s it is earlier than"),
+            (beat("at = 5\n[[later]]\nat = 0"), "later 1: a repeated step needs"),
         ] {
             let said = parse("x.toml", &text).unwrap_err().to_string();
             assert!(said.contains(wanted), "{said}");
@@ -427,10 +428,10 @@ mod tests {
         assert_eq!(beat.missed(&came(Status::Blocked, ErrorCode::Halted)), None);
         assert_eq!(beat.missed(&came(Status::Error, ErrorCode::ToolUnknown)), None);
         let missed = beat.missed(&came(Status::Error, ErrorCode::Halted)).unwrap();
-        assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, came error HALTED (no)");
+        assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
         let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().beats.remove(0);
         let blocked = came(Status::Blocked, ErrorCode::Halted);
         assert_eq!(says("HALTED").missed(&blocked), None);
-        assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to say `approve`");
+        assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to contain `approve`");
     }
 }

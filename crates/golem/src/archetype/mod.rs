@@ -137,7 +137,7 @@ pub enum ArchetypeError {
         drawn: String,
     },
     /// No role of that name.
-    #[error("no archetype is called `{name}`{}; known: {known}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("no archetype is named `{name}`{}; known archetypes: {known}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
         /// The name that was asked for.
         name: String,

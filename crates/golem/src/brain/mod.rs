@@ -86,7 +86,7 @@ pub enum Choice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrainError {
     /// No brain is called so.
-    #[error("golem.brain ({origin}): no brain is called `{name}`; write scenario, operator, process:COMMAND or model")]
+    #[error("golem.brain ({origin}): no brain is named `{name}`; use scenario, operator, process:COMMAND or model")]
     Unknown {
         /// What was asked for.
         name: SafeText,
@@ -94,7 +94,7 @@ pub enum BrainError {
         origin: String,
     },
     /// The command cannot be used.
-    #[error("golem.brain ({origin}): {what}; write process:COMMAND, such as process:python3 examples/golem.py")]
+    #[error("golem.brain ({origin}): {what}; use process:COMMAND, such as process:python3 examples/golem.py")]
     Command {
         /// What is wrong.
         what: &'static str,
@@ -318,7 +318,7 @@ impl Nerves {
         let said = SafeText::clean(text, PIECE);
         let text = match self.breath.take(said.as_str().len()) {
             Breathes::Says => said,
-            Breathes::Stops => SafeText::clean("… (it says too much: the rest of this minute is not kept)", PIECE),
+            Breathes::Stops => SafeText::clean("… (too much output: the rest of this minute is dropped)", PIECE),
             Breathes::Silent => return,
         };
         self.voice.say(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));

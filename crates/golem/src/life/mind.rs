@@ -111,7 +111,7 @@ impl Mind {
                     // It goes on for as long as somebody looks on.
                     if played.missed.len() < MOST_MISSED {
                         let at = beat.at;
-                        played.missed.push(format!("afterwards, a beat {at} s after the one before: {missed}"));
+                        played.missed.push(format!("a repeated step, {at} s after the previous one: {missed}"));
                     }
                 });
             }

@@ -103,13 +103,13 @@ pub enum PaperError {
     #[error("a section has at most {MOST_SECTION} characters and the playbook at most {MOST_BYTES} bytes")]
     TooLong,
     /// The section's name cannot stand as a heading.
-    #[error("a section needs a name of one line")]
+    #[error("a section needs a one-line name")]
     Section,
     /// No such change, or it was taken back already.
-    #[error("there is no change {0} that could be taken back")]
+    #[error("there is no change {0} that could be undone")]
     NoDelta(u64),
     /// The section was changed since.
-    #[error("the section was changed since: take the later change back first")]
+    #[error("the section has changed since: undo the later change first")]
     ChangedSince,
     /// The database refused.
     #[error(transparent)]

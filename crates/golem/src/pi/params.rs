@@ -37,21 +37,21 @@ impl PiTool {
 pub const PI_TOOLS: [PiTool; 8] = [
     PiTool {
         name: "preview_action",
-        description: "Simulates an on-chain action and holds it: every check of the safety pipeline runs and nothing is \
-                      signed. Answers with a permit, what is expected, the bounds and when the permit ends, or with \
-                      every rule that stands against it.",
+        description: "Simulates an on-chain action and holds it: every check of the safety pipeline runs and nothing \
+                      is signed. Returns a permit, the expected outcome, the bounds and the permit's expiry, or every \
+                      rule that the action violates.",
         schema: schema::<PreviewAction>,
     },
     PiTool {
         name: "commit_action",
-        description: "Does what was previewed, once, within its bounds. Needs the permit and its simulation hash. Where \
-                      the operator's yes is needed it waits for that.",
+        description: "Executes the previewed action once, within its bounds. Needs the permit and its simulation hash. \
+                      If operator approval is needed, it waits for it.",
         schema: schema::<CommitAction>,
     },
     PiTool {
         name: "cancel_action",
-        description: "Takes back a previewed action, or one that waits for the operator. Nothing that is being signed \
-                      can be taken back.",
+        description: "Cancels a previewed action, or one that waits for the operator. An action that is being signed \
+                      cannot be cancelled.",
         schema: schema::<CancelAction>,
     },
     PiTool {
@@ -61,25 +61,25 @@ pub const PI_TOOLS: [PiTool; 8] = [
     },
     PiTool {
         name: "search_context",
-        description: "Searches the playbook, the owner's strategy and what is going on now.",
+        description: "Searches the playbook, the owner's strategy and the current state.",
         schema: schema::<SearchContext>,
     },
     PiTool {
         name: "query_grimoire",
-        description: "Searches memory: past trades, what they have in common, what follows from that.",
+        description: "Searches memory: past trades, patterns in them, and lessons from them.",
         schema: schema::<QueryGrimoire>,
     },
     PiTool {
         name: "update_directive",
-        description: "Changes a section of the playbook. The change is kept as a delta that the operator can take back. \
-                      The strategy is the owner's and is never changed.",
+        description: "Changes a section of the playbook. The change is stored as a delta that the operator can undo. \
+                      The strategy belongs to the owner and is never changed.",
         schema: schema::<UpdateDirective>,
     },
     PiTool {
         name: "emergency_halt",
-        description: "Stops all signing but revocations and cancellations, at once, and takes back every open offer. \
-                      Only the operator lifts it; selling what is held then needs the operator's yes. While the operator \
-                      has everything sold (flatten), it stops you alone and the sales go on.",
+        description: "Stops all signing except revocations and cancellations at once, and withdraws every open offer. \
+                      Only the operator can lift it; selling holdings then needs operator approval. While the operator \
+                      sells everything (flatten), it stops only you and the sales continue.",
         schema: schema::<EmergencyHalt>,
     },
 ];
@@ -88,12 +88,12 @@ pub const PI_TOOLS: [PiTool; 8] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PreviewAction {
-    /// The kind of action, such as "swap".
+    /// Kind of action, such as "swap".
     pub kind: String,
     /// Parameters of the action, such as {"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum"}.
     #[serde(default)]
     pub params: Map<String, Value>,
-    /// Why, in a sentence, for the operator.
+    /// Reason for the operator, in one sentence.
     #[serde(default)]
     pub why: Option<String>,
 }
@@ -102,9 +102,9 @@ pub(super) struct PreviewAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommitAction {
-    /// The permit that preview_action gave.
+    /// Permit id returned by preview_action.
     pub permit_id: String,
-    /// The hash that stands beside it.
+    /// Simulation hash returned with the permit.
     pub simulation_hash: String,
 }
 
@@ -112,7 +112,7 @@ pub(super) struct CommitAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CancelAction {
-    /// The permit of the action.
+    /// Permit id of the action.
     pub permit_id: String,
 }
 
@@ -120,9 +120,9 @@ pub(super) struct CancelAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QueryState {
-    /// What is asked, such as "balances", "price" or "quote".
+    /// Query, such as "balances", "price" or "quote".
     pub query: String,
-    /// Parameters of the question, such as {"chain": "ethereum"}.
+    /// Parameters of the query, such as {"chain": "ethereum"}.
     #[serde(default)]
     pub params: Map<String, Value>,
 }
@@ -131,9 +131,9 @@ pub(super) struct QueryState {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchContext {
-    /// Words to look for.
+    /// Words to search for.
     pub query: String,
-    /// The most passages.
+    /// Maximum number of passages.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 50))]
     pub limit: u32,
@@ -143,12 +143,12 @@ pub(super) struct SearchContext {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QueryGrimoire {
-    /// Words to look for.
+    /// Words to search for.
     pub query: String,
     /// Only this kind of memory.
     #[serde(default)]
     pub kind: Option<Kind>,
-    /// The most that are given.
+    /// Maximum number of results.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 50))]
     pub limit: u32,
@@ -158,9 +158,9 @@ pub(super) struct QueryGrimoire {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateDirective {
-    /// The section of the playbook; a new name makes a new section.
+    /// Section of the playbook; a new name creates a new section.
     pub section: String,
-    /// What is to stand in it.
+    /// New text of the section.
     pub text: String,
     /// Why.
     pub reason: String,
@@ -170,7 +170,7 @@ pub(super) struct UpdateDirective {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmergencyHalt {
-    /// Why, for the operator.
+    /// Reason for the operator.
     pub reason: String,
 }
 

@@ -118,7 +118,7 @@ impl Cue {
             {
                 Err(format!("prices move by 1 to {MOST_BPS} basis points, up or down, over at least a block"))
             }
-            None if self.caption.is_none() => Err("nothing happens, and nothing is said".to_owned()),
+            None if self.caption.is_none() => Err("a cue needs a caption or a `do`".to_owned()),
             Some(_) | None => Ok(()),
         }
     }

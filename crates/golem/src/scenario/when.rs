@@ -60,14 +60,14 @@ impl When {
         };
         match (&self.after, &self.status) {
             (None, None) if self.phase.is_none() => {
-                Err("`when` holds nothing: give it a phase, an earlier beat (after), or both".to_owned())
+                Err("`when` is empty: give it a phase, an earlier beat (after), or both".to_owned())
             }
-            (None, Some(_)) => Err("`when` has a status and no beat that is to end so: name it with after".to_owned()),
+            (None, Some(_)) => Err("`when` has a status but no beat: name the beat with after".to_owned()),
             (Some(after), _) if !named.contains(&after.as_str()) => {
                 let near = nearest(after, named.iter().copied());
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
                 let after = SafeText::clean(after, 40);
-                Err(format!("`when`: no beat before it that does something is called `{after}`{near}"))
+                Err(format!("`when`: no earlier beat with a `do` is named `{after}`{near}"))
             }
             (Some(_), Some(status)) if !known(status) => {
                 let status = SafeText::clean(status, 40);
@@ -107,11 +107,11 @@ mod tests {
         let wanted = When { phase: Some(Phase::Cautious), after: Some("look".to_owned()), status };
         assert_eq!(read.unwrap().beats[2].when, Some(wanted));
         for (when, says) in [
-            ("{}", "`when` holds nothing"),
-            ("{ status = \"success\" }", "name it with after"),
+            ("{}", "`when` is empty"),
+            ("{ status = \"success\" }", "name the beat with after"),
             ("{ after = \"loook\" }", "did you mean `look`?"),
             // It does nothing, so nothing ever comes of it.
-            ("{ after = \"idle\" }", "called `idle`"),
+            ("{ after = \"idle\" }", "named `idle`"),
             ("{ after = \"look\", status = \"fine\" }", "`fine` is neither a status"),
             ("{ phase = \"Happy\" }", "line 12: `Happy` is no phase"),
             ("{ before = \"look\" }", "unknown field `before`"),
@@ -122,7 +122,7 @@ mod tests {
         // What comes later cannot be waited for.
         let early = "name = \"x\"\nabout = \"y\"\n[[beat]]\nat = 1\nwhen = { after = \"look\" }\n\
                      [[beat]]\nat = 2\nname = \"look\"\ndo = \"query_state\"\n";
-        assert!(parse("x", early).unwrap_err().to_string().contains("beat 1: `when`: no beat before it"));
+        assert!(parse("x", early).unwrap_err().to_string().contains("beat 1: `when`: no earlier beat"));
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl CommandLine {
         }
         words.extend(word);
         let mut words = words.into_iter();
-        let program = words.next().filter(|program| !program.is_empty()).ok_or("no program is named")?;
+        let program = words.next().filter(|program| !program.is_empty()).ok_or("the command names no program")?;
         Ok(Self { program, arguments: words.collect() })
     }
 
@@ -97,7 +97,7 @@ impl Scratch {
         match removal::folder(&self.0) {
             Ok(()) => {}
             // A program can make folders that cannot be removed; nothing depends on it.
-            Err(error) => tracing::warn!(folder = %self.0.display(), %error, "a brain's scratch folder stays"),
+            Err(error) => tracing::warn!(folder = %self.0.display(), %error, "cannot remove a brain's scratch folder"),
         }
     }
 }
@@ -140,16 +140,17 @@ impl Running {
                 running.group = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
                 Ok((running, isolation))
             }
-            Some(Report::Refused { why }) => Err(format!("`{}` is not started: {why}", line.program)),
-            None => Err(format!("`{}` does not start: its launcher does not report", line.program)),
+            Some(Report::Refused { why }) => Err(format!("cannot start `{}`: {why}", line.program)),
+            None => Err(format!("cannot start `{}`: its launcher does not respond", line.program)),
         }
     }
 
     fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, String> {
         let allowed = plan(&line.program, &line.arguments, confinement).map_err(|error| error.to_string())?;
-        let scratch = Scratch::make().map_err(|error| format!("no scratch folder for the brain: {error}"))?;
+        let scratch =
+            Scratch::make().map_err(|error| format!("cannot create a scratch folder for the brain: {error}"))?;
         if confinement.protected.iter().any(|folder| scratch.0.starts_with(folder)) {
-            return Err("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere".to_owned());
+            return Err("the temporary folder is inside a protected folder; set TMPDIR to another one".to_owned());
         }
         let paths = |set: std::collections::BTreeSet<PathBuf>| set.into_iter().collect::<Vec<_>>();
         let mut write = paths(allowed.write);
@@ -175,7 +176,7 @@ impl Running {
             command.env(name, &scratch.0);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("cannot start the launcher: {error}"))?;
         let (send, out) = mpsc::channel(LINES_WAITING);
         let (words, said) = mpsc::channel(WORDS_WAITING);
         let complaints = Arc::new(Mutex::new(Vec::new()));
@@ -190,7 +191,7 @@ impl Running {
             complaints: Arc::clone(&complaints),
             listener: None,
         };
-        let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
+        let failed = |error: std::io::Error| format!("cannot start a thread for its pipes: {error}");
         let named = || thread::Builder::new().name("brain".to_owned());
         if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
             named().spawn(move || write_lines(stdin, said)).map_err(failed)?;
@@ -225,7 +226,7 @@ impl Running {
         let status = waitid(WaitId::Pid(number), options).ok().flatten()?;
         Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => format!("it ended with exit code {code}"),
-            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, Some(signal)) => format!("it was killed by signal {signal}"),
             (None, None) => "it ended".to_owned(),
         })
     }
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(parts("python3 a.py"), Ok(("python3".to_owned(), vec!["a.py".to_owned()])));
         let quoted = vec!["-c".to_owned(), "print('a b')".to_owned(), String::new(), "x;$(rm)".to_owned()];
         assert_eq!(parts(r#" python3 -c "print('a b')" '' x;$(rm) "#), Ok(("python3".to_owned(), quoted)));
-        assert_eq!(parts("  "), Err("no program is named"));
+        assert_eq!(parts("  "), Err("the command names no program"));
         assert_eq!(parts("a 'b"), Err("a quote is not closed"));
     }
 

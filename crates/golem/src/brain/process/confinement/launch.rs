@@ -101,7 +101,7 @@ pub(in super::super) fn command(specification: &Specification) -> Result<Command
 
 /// Bardo's binary: this process's own. Tests and examples run beside it, one folder deeper.
 fn launcher() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| format!("Bardo's own binary is not known: {error}"))?;
+    let own = std::env::current_exe().map_err(|error| format!("cannot find Bardo's own binary: {error}"))?;
     if cfg!(debug_assertions)
         && own.parent().and_then(Path::file_name).is_some_and(|name| name == "deps" || name == "examples")
     {
@@ -138,21 +138,21 @@ fn close_inherited() {
 fn common() -> Result<(), String> {
     close_inherited();
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, none).map_err(|error| format!("core dumps stay on: {error}"))
+    rustix::process::setrlimit(Resource::Core, none).map_err(|error| format!("cannot disable core dumps: {error}"))
 }
 
 /// Runs beside the program until it ends; ends it when Bardo has ended.
 fn supervise(specification: &Specification) -> Result<ExitCode, String> {
     common()?;
-    rustix::process::setsid().map_err(|error| format!("no new session: {error}"))?;
+    rustix::process::setsid().map_err(|error| format!("cannot create a new session: {error}"))?;
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
-        .map_err(|error| format!("the supervisor's memory is not private: {error}"))?;
+        .map_err(|error| format!("cannot protect the supervisor's memory: {error}"))?;
     let text = serde_json::to_string(specification).map_err(|error| error.to_string())?;
     let mut command = Command::new(launcher()?);
     // A group of its own, which the program cannot leave: it is ended by that.
     command.args([ENTER, &text]).process_group(0);
-    let child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
+    let child = command.spawn().map_err(|error| format!("cannot start the launcher: {error}"))?;
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the launcher has no process id")?;
     // The pipes are the program's: Bardo sees it close them.
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
@@ -160,7 +160,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
     let quiet = rustix::stdio::dup2_stdin(&null)
         .and_then(|()| rustix::stdio::dup2_stdout(&null))
         .and_then(|()| rustix::stdio::dup2_stderr(&null));
-    quiet.map_err(|error| format!("the program's pipes cannot be left to it: {error}"))?;
+    quiet.map_err(|error| format!("cannot pass the pipes to the program: {error}"))?;
     let parent = i32::try_from(specification.parent).ok().and_then(Pid::from_raw);
     let end = move || {
         // It may have ended by itself.
@@ -181,7 +181,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
         }
     };
     end();
-    let status = waited.map_err(|error| format!("the program cannot be waited for: {error}"))?;
+    let status = waited.map_err(|error| format!("cannot wait for the program: {error}"))?;
     let Some(status) = status else { return Ok(ExitCode::from(NOT_LAUNCHED)) };
     // Ends as the program did.
     if let Some(signal) = status.terminating_signal().and_then(Signal::from_named_raw) {
@@ -203,7 +203,7 @@ fn enter(specification: &Specification) -> Result<ExitCode, String> {
     {
         // After the capabilities: dropping them clears it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-            .map_err(|error| format!("the program cannot be bound to its supervisor: {error}"))?;
+            .map_err(|error| format!("cannot bind the program to its supervisor: {error}"))?;
         if rustix::process::getppid() != supervisor {
             return Err("the supervisor has ended".to_owned());
         }
@@ -212,7 +212,7 @@ fn enter(specification: &Specification) -> Result<ExitCode, String> {
     let mut command = Command::new(&specification.program);
     let error = command.args(&specification.arguments).stdin(Stdio::inherit()).exec();
     // The report is out; the rest is said as a program would.
-    let _unread = writeln!(std::io::stderr(), "`{}` does not start: {error}", specification.program.display());
+    let _unread = writeln!(std::io::stderr(), "cannot start `{}`: {error}", specification.program.display());
     Ok(ExitCode::from(NOT_LAUNCHED))
 }
 

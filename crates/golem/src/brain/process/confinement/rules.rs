@@ -62,7 +62,7 @@ mod linux {
     pub(in super::super) fn restrict(specification: &Specification) -> Result<Isolation, String> {
         let mut missing = available(specification.simulate_absent()).missing().to_vec();
         drop_capabilities()?;
-        rustix::thread::set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
+        rustix::thread::set_no_new_privs(true).map_err(|error| format!("cannot lock privileges: {error}"))?;
         if !missing.contains(&Measure::Files) {
             files(specification).map_err(|error| format!("Landlock: {error}"))?;
         }
@@ -80,7 +80,7 @@ mod linux {
         }
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-        rustix::thread::set_capabilities(None, sets).map_err(|error| format!("capabilities cannot be dropped: {error}"))
+        rustix::thread::set_capabilities(None, sets).map_err(|error| format!("cannot drop capabilities: {error}"))
     }
 
     fn files(specification: &Specification) -> Result<(), String> {
@@ -277,7 +277,7 @@ mod linux {
 
     fn system_calls(network: bool) -> Result<(), String> {
         let told = |error: &dyn std::error::Error| error.to_string();
-        let arch = target().ok_or("seccomp is not known on this architecture")?;
+        let arch = target().ok_or("seccomp is not supported on this architecture")?;
         let filter = |rules: Rules, errno: i32| -> Result<BpfProgram, String> {
             // Calls of another architecture end the process.
             SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), arch)
