@@ -327,23 +327,23 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         (
             "for n in range(40):\n    print('garbage', n, flush=True)\n    time.sleep(0.01)\ntime.sleep(60)\n",
             LIMITS,
-            "cannot be understood",
+            "keeps writing invalid lines",
         ),
-        ("hear('tick')\ntime.sleep(600)\n", quick, "it has said nothing for 1 s"),
+        ("hear('tick')\ntime.sleep(600)\n", quick, "it has not answered for 1 s"),
         // Nonsense is no answer to a tick.
         (
             "hear('tick')\nfor n in range(40):\n    print('{}', flush=True)\n    time.sleep(1)\ntime.sleep(600)\n",
             quick,
-            "it has said nothing for 1 s",
+            "it has not answered for 1 s",
         ),
         // Answers are large and it never reads one: its pipe fills, and then our patience. It says so little in a second
         // that what is heard late is not too much either.
         (
             "n = 0\nwhile True:\n    n += 1\n    say(type='call', id=str(n), tool='x' * 60, params={})\n    time.sleep(0.02)\n",
             ProcessLimits { calls: 1_000_000, ..LIMITS },
-            "does not read what it is told",
+            "does not read its stdin",
         ),
-        ("os.close(1)\ntime.sleep(600)\n", LIMITS, "it closed its output"),
+        ("os.close(1)\ntime.sleep(600)\n", LIMITS, "it closed its stdout"),
     ];
     for (text, limits, wanted) in cases {
         let begun = Instant::now();
@@ -356,7 +356,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
     }
     let mut life = house.life("ada", "trade-executor", brain(&house, "/no/such/program", LIMITS));
     let why = life.brains_end().await;
-    assert!(why[0].contains("does not start"), "{why:?}");
+    assert!(why[0].contains("cannot start"), "{why:?}");
     life.leave().await;
     assert_eq!(house.sent().await, before);
 }
@@ -428,7 +428,7 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
     let thoughts: Vec<String> = thoughts.filter(|text| text.contains("blah") || text.contains("too much")).collect();
     let kept: usize = thoughts.iter().map(String::len).sum();
     assert!(kept > 50_000 && kept < 131_072, "{kept} of 180,000 bytes");
-    assert_eq!(thoughts.iter().filter(|text| text.contains("it says too much")).count(), 1);
+    assert_eq!(thoughts.iter().filter(|text| text.contains("too much output")).count(), 1);
     // What is kept for the operator's own words is not used up by it.
     hears(&life, &mut events).await;
     life.leave().await;
