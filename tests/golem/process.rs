@@ -217,7 +217,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     assert_eq!(life.pi.open_offers(), 1);
     life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     let why = life.brains_end().await;
-    assert!(why[0].contains("ended by signal 9"), "{why:?}");
+    assert!(why[0].contains("killed by signal 9"), "{why:?}");
     assert_eq!((life.pi.open_offers(), house.sent().await), (0, before));
     hears(&life, &mut events).await;
     // What it had started went with it.
@@ -287,7 +287,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     until(&mut events, "the question", |event| matches!(event.kind, EventKind::ApprovalRequested(_))).await;
     say("go on").await;
     let why = life.brains_end().await;
-    assert!(why[0].contains("ended by signal 9"), "{why:?}");
+    assert!(why[0].contains("killed by signal 9"), "{why:?}");
     assert_eq!((life.pi.open_offers(), house.sent().await), (1, before), "the brain's alone is taken back");
     hears(&life, &mut events).await;
     let desk = house.acting.pipeline.desk();
@@ -322,7 +322,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
             "for n in range(40):\n    sys.stdout.buffer.write(b'\\xff\\xfe{\\n' if n % 2 == 0 else b'{\"type\":\"idle\"\\n')\n    \
              sys.stdout.flush()\n    time.sleep(0.01)\ntime.sleep(60)\n",
             LIMITS,
-            "cannot be understood: not UTF-8",
+            "invalid lines: not UTF-8",
         ),
         (
             "for n in range(40):\n    print('garbage', n, flush=True)\n    time.sleep(0.01)\ntime.sleep(60)\n",
@@ -504,7 +504,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
     for _ in 0..3 {
         let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
         let why = life.brains_end().await;
-        assert!(why[0].contains("ended by signal 9"), "{why:?}");
+        assert!(why[0].contains("killed by signal 9"), "{why:?}");
         assert_eq!(life.pi.open_offers(), 0);
         // Whatever it had begun comes to an end, and no offer comes of it.
         life.words.send(SafeText::clean("balances", 40)).await.unwrap();

@@ -91,7 +91,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
     assert!(!agrees, "{why}");
     // What it does not watch it does not agree to.
     let (agrees, why) = said_of(&watched(1), &preview, |_| {}).await;
-    assert!(!agrees && why.contains("does not watch chain 31338"), "{why}");
+    assert!(!agrees && why.contains("has no access to chain 31338"), "{why}");
     offer.take_back().await;
 }
 

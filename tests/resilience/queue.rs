@@ -261,7 +261,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     console.answer(question.key, OperatorAnswer::Once).await;
     let ran = call.await.unwrap();
     assert_eq!((ran.status(), ran.code), ("success", Some(0)), "{ran:?}");
-    assert!(ran.said.contains("approved once, in another program"), "{ran:?}");
+    assert!(ran.said.contains("approved once, in another process"), "{ran:?}");
     assert_eq!(usdc - devnet.balance("USDC"), each);
     console.nothing_asked().await;
     other.nothing_asked().await;

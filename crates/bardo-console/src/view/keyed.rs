@@ -340,7 +340,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         press(&mut state, control(letter));
         let shown = drawn(&state).join("\n");
         for words in
-            ["auction 0.5 WETH → USDC can still fill, order 0x", "bridge 500 USDC ethereum → base is under way"]
+            ["auction 0.5 WETH → USDC can still fill, order 0x", "bridge 500 USDC ethereum → base is in progress"]
         {
             assert!(shown.contains(words), "{words}\n{shown}");
         }

@@ -59,7 +59,7 @@ fn a_search_finds_every_entry_with_its_words_and_says_how_far_it_sees() {
     let world = world();
     let all = drawn(&opened(&world), &world, AREA);
     assert_eq!(numbers(&all).first(), Some(&763), "the newest comes first\n{all}");
-    assert!(all.contains("newest 30 only, also for a search"), "there are 733 older ones\n{all}");
+    assert!(all.contains("newest 30 only, also when filtering"), "there are 733 older ones\n{all}");
     // The fourth of every six entries is a refusal: 737, 743, 749, 755, 761.
     let screen = found("LOOKALIKE refused\n", &world);
     let shown = drawn(&screen, &world, AREA);
