@@ -42,7 +42,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("halt", "sign only revocations and cancellations"),
     ("pause", "start no new actions"),
     ("exit-only", "allow only sales and revocations"),
-    ("flatten", "sell all holdings within the limits; asks first with real money"),
+    ("flatten", "sell all holdings; asks first with real money"),
     ("stop", "hold: stop all new signatures, then choose"),
     ("stop revoke", "revoke the Golem's session keys until a restart"),
     ("resume", "lift the stop; asks for a decision"),

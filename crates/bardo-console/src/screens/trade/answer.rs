@@ -21,7 +21,7 @@ use serde::Deserialize as _;
 const HOW_TO_DO: &[&str] = &[
     "1  Fill in the form: the quote updates as you type.",
     "2  Enter previews: all checks, and a simulation of the exact calldata. Nothing is signed.",
-    "3  Enter again opens the decision: a selects approval, Enter signs and sends.",
+    "3  Enter again opens the decision: a picks approval, Enter signs and sends.",
 ];
 /// Instructions for a tool that only reads.
 const HOW_TO_ASK: &[&str] = &["Fill in the form. Enter runs the tool; it is read-only."];
