@@ -1,6 +1,6 @@
-//! Every case of every vector file in the folder `BARDO_VECTORS` names (default: `tests/vectors`).
-//! A file without a runner fails, and in our own folder a runner without its file does too. Every failing case is
-//! reported, not only the first.
+//! Runs every case of every vector file in the folder of `BARDO_VECTORS` (default: `tests/vectors`). A file without a
+//! runner fails, and in the default folder so does a runner without its file. All failing cases are reported, not only
+//! the first.
 
 #[path = "vector_runners/erc7683.rs"]
 mod erc7683;
@@ -31,10 +31,10 @@ use bardo::uniswap::v3::{ALL_TICKS, Tick, V3Pool, V3State};
 use num_bigint::{BigInt, BigUint};
 use serde_json::Value;
 
-/// Runs every case of one parsed file and says how many there were.
+/// Runs every case of one parsed file; returns their number.
 type Runner = fn(&Value) -> usize;
 
-/// The vector files and what runs them.
+/// Vector files with their runners.
 const RUNNERS: &[(&str, Runner)] = &[
     ("erc7683.json", erc7683::run),
     ("erc8004.json", erc8004::run),
@@ -48,7 +48,7 @@ const RUNNERS: &[(&str, Runner)] = &[
 fn every_case_of_every_vector_file_holds() {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
     let named = std::env::var_os("BARDO_VECTORS").map(PathBuf::from);
-    // A folder that somebody names may hold some of the files only.
+    // A configured folder may contain some of the files only.
     let (folder, all) = named.map_or((own, true), |folder| (folder, false));
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
@@ -89,7 +89,7 @@ thread_local! {
     static FAILED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs one case and keeps its failure, so that the cases after it run as well.
+/// Runs one case and records its failure, so that later cases run as well.
 fn check(name: &str, case: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(case)) {
         let message = panic.downcast_ref::<String>().map(String::as_str);
@@ -98,7 +98,7 @@ fn check(name: &str, case: impl FnOnce()) {
     }
 }
 
-/// Runs every case of a list, each named by its `id` or its own text.
+/// Runs every case of a list, named by its `id` or its own text.
 fn each(cases: &[Value], mut run: impl FnMut(&Value)) {
     for case in cases {
         let name = case["id"].as_str().map_or_else(|| case.to_string().chars().take(120).collect(), str::to_owned);
@@ -141,7 +141,7 @@ fn exact(case: &Value, amount: U256) -> Exact {
     }
 }
 
-/// Every top-level array of the file is run; one that appears without code here fails.
+/// Runs every top-level array of the file; an unknown one fails.
 fn v3_math(file: &Value) -> usize {
     let known = ["pools", "vectors", "tickMath", "swapSteps", "v2"];
     for (key, value) in file.as_object().unwrap() {
@@ -182,7 +182,7 @@ fn v3_pool_of(pool: &Value) -> (String, Pool) {
     (text(&pool["id"]).to_owned(), V3Pool::new(state).unwrap().into())
 }
 
-/// Swaps through `path` one pool after the other, backwards for an exact output; amounts per hop.
+/// Swaps through `path` pool by pool, backwards for an exact output; returns the amounts per hop.
 fn through(path: &[Pool], token_in: Address, exact: Exact) -> Result<Vec<(U256, U256)>, String> {
     let mut tokens = vec![token_in];
     for pool in path {
@@ -254,7 +254,7 @@ fn v3_trade(case: &Value, pools: &BTreeMap<String, Pool>) {
     }
 }
 
-/// What the pool's own code does with an amount it cannot fill, given a limit at the end of prices.
+/// Result of the pool's own code for an amount it cannot fill, with a limit at the end of the price range.
 fn partial_fill(case: &Value, path: &[Pool], token_in: Address, exact: Exact) {
     let [fill] = list(case, "poolBytecodePartialFill") else { panic!("one partial fill was expected") };
     let [Pool::V3(pool)] = path else { panic!("one V3 pool was expected") };

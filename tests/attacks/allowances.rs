@@ -1,4 +1,4 @@
-//! Allowances for contracts that anybody can use, and orders that stay open for days.
+//! Attacks with allowances for contracts that anyone can use, and with orders that stay open for days.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::devnet_process::{Devnet, ask};
 use crate::endpoints::end_with_this_process;
 use crate::real_network::RealNetwork;
 
-/// One devnet for every case here, with a block for each transaction.
+/// Devnet of all cases here, which makes a block for each transaction.
 pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| {
     let devnet = Devnet::start("0", 1);
     end_with_this_process(&devnet);
     devnet
 });
 
-/// `0x` and forty digits of an entry of the devnet's book.
+/// Address of an entry of the devnet's book, as `0x` and forty digits.
 pub fn contract(name: &str) -> String {
     DEVNET.chain("ethereum")["contracts"][name].as_str().unwrap_or_else(|| panic!("no {name}")).to_owned()
 }
@@ -31,7 +31,7 @@ fn account() -> String {
     DEVNET.chain("ethereum")["accounts"][0].as_str().unwrap().to_owned()
 }
 
-/// What `spender` may take of the account's USDC, by the chain itself.
+/// Allowance of `spender` on the account's USDC, read from the chain.
 fn allowance(spender: &str) -> String {
     let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x").to_lowercase());
     let data = format!("0xdd62ed3e{}{}", word(&account()), word(spender));
@@ -39,7 +39,7 @@ fn allowance(spender: &str) -> String {
     answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0').to_owned()
 }
 
-/// A call of a tool by the real binary that nobody is asked about: the envelope and the exit code.
+/// Calls a tool with the real binary without approval; returns the envelope and the exit code.
 fn call(home: &Path, tool: &str, params: &Value) -> (Value, i32) {
     let rpc: Vec<String> = ["ethereum", "base"].iter().map(|name| rpc(name)).collect();
     let output = Command::new(env!("CARGO_BIN_EXE_bardo"))
@@ -85,7 +85,7 @@ fn multicall3_gets_no_allowance_that_anyone_could_use() {
 #[test]
 fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
     let home = tempfile::tempdir().unwrap();
-    // By what each contract does; one of every reason. The library walks every role of every bundled book.
+    // One case for every reason. A unit test covers every role of every bundled book.
     for (name, says) in [
         ("entryPoint", "arbitrary calls"),
         ("delegationManager", "arbitrary calls"),
@@ -109,7 +109,7 @@ fn a_policy_that_lists_multicall3_does_not_load() {
     policy(home.path(), &format!("allowed_spenders = [\"{multicall}\"]\n"));
     let (envelope, code) = call(home.path(), "token_approve", &approve(&multicall));
     assert_ne!(code, 0, "{envelope}");
-    // The policy itself, before any action is looked at.
+    // The policy is validated before any action.
     assert_eq!(envelope["error"]["code"], "VALIDATION_FAILED", "{envelope}");
     let message = envelope["error"]["message"].as_str().unwrap();
     let says = ["policy-devnet.toml", "is Multicall3 and may never get an allowance", "allowed_spenders"];
@@ -154,7 +154,7 @@ fn an_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
     let (envelope, code) = call(home.path(), "uniswap_submit_uniswapx_order", &order(86_400));
     assert_eq!(code, 3, "{envelope}");
     assert!(envelope["error"]["details"]["violations"].to_string().contains("max_allowance_seconds"), "{envelope}");
-    // Just inside it, nothing is said of it.
+    // Just inside the limit there is no objection.
     let (envelope, _) = call(home.path(), "uniswap_submit_uniswapx_order", &order(3_000));
     assert!(!envelope.to_string().contains("max_allowance_seconds"), "{envelope}");
 }
@@ -173,7 +173,8 @@ fn a_cross_chain_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
     assert!(envelope["error"]["details"]["violations"].to_string().contains("max_allowance_seconds"), "{envelope}");
 }
 
-/// A network that Bardo brings no book for, whose book `change` has changed, and a home whose configuration trusts it all.
+/// Network without a built-in book, whose book `change` has modified, and a home whose configuration trusts every
+/// entry.
 fn trusting(seed: u64, change: impl FnOnce(&mut Value)) -> (RealNetwork, tempfile::TempDir) {
     let (network, home) = (RealNetwork::described(seed, change), tempfile::tempdir().unwrap());
     network.settle_in(home.path(), "");

@@ -1,7 +1,7 @@
 //! A brain process that tries to act as the operator.
 //!
 //! `programs/hostile.py` makes every attempt in one run inside the real console on a pseudo-terminal; each case here
-//! reads what came of some of them. The other cases run a small program of their own.
+//! checks the results of some attempts. Other cases run a small program of their own.
 
 use std::io::{Read as _, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 use crate::real_network::{PASSWORD, RealNetwork};
 
-/// Long enough for the slowest machine.
+/// Timeout, long enough for the slowest machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const BARDO: &str = env!("CARGO_BIN_EXE_bardo");
 const SECRET: &str = "BARDO_TEST_SECRET_VALUE";
 
-/// A data root, and beside it a folder for brain programs, with `out` in it that they may write.
+/// Data root and a separate folder for brain programs, in which only `out` is writable for them.
 pub struct Ground {
     pub home: tempfile::TempDir,
     programs: tempfile::TempDir,
@@ -58,7 +58,7 @@ impl Ground {
         command
     }
 
-    /// The same for a Python program that is these lines.
+    /// A run led by a Python program with these lines.
     fn python(&self, lines: &str) -> Command {
         self.run(&format!("python3 {}", self.program("brain.py", &format!("{HEAD}{lines}")).display()))
     }
@@ -94,7 +94,7 @@ fn read_json(path: &Path) -> Option<Value> {
     std::fs::read(path).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap())
 }
 
-/// A console on a pseudo-terminal.
+/// Console on a pseudo-terminal.
 pub struct Console {
     child: Box<dyn portable_pty::Child + Send + Sync>,
     tty: PathBuf,
@@ -107,7 +107,7 @@ impl Console {
         Self::open_with(ground, brain, variables, &[])
     }
 
-    /// The same with these arguments.
+    /// Opens a console with additional arguments.
     fn open_with(ground: &Ground, brain: &str, variables: &[(&str, &str)], arguments: &[String]) -> Self {
         let size = PtySize { rows: 44, cols: 120, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -138,7 +138,7 @@ impl Console {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// The screen's first line, which Bardo alone writes.
+    /// First line of the screen, which only Bardo writes.
     fn header(&self) -> String {
         self.shown().lines().next().unwrap_or_default().to_owned()
     }
@@ -151,7 +151,7 @@ impl Drop for Console {
     }
 }
 
-/// What `hostile.py` brought home, and what was there afterwards.
+/// Results of `hostile.py`, and the state afterwards.
 struct Battle {
     results: Value,
     shown: String,
@@ -182,7 +182,7 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
     let variables = [("BARDO_SECRET", SECRET), ("OTHER_SECRET", SECRET), ("BARDO_MODEL_KEY", SECRET)];
     let mut console = Console::open(&ground, &format!("python3 {}", script.display()), &variables);
     until("a console at work", || console.shown().contains("RUNNING").then_some(()));
-    // Something to lift.
+    // A stop for the program to lift.
     let mut halt = Command::new(BARDO);
     halt.args(["halt", "--reason", "attacked"]).env_clear().env("BARDO_HOME", ground.home.path());
     let (output, said) = ended(&mut halt);
@@ -232,7 +232,7 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Asserts that every attempt whose name begins so was refused, and that there were `least` of them.
+/// Asserts that every attempt whose name has this prefix was refused, and that there were at least `least` of them.
 fn refused(prefix: &str, least: usize) {
     let Some(battle) = &*BATTLE else { return };
     let tried: Vec<_> =
@@ -240,7 +240,7 @@ fn refused(prefix: &str, least: usize) {
     assert!(tried.len() >= least, "{prefix}: only {} attempts", tried.len());
     for (name, result) in tried {
         assert!(result.is_null(), "{name}: {result}");
-        // A misspelt attempt would fail as well.
+        // A misspelt attempt would fail, too.
         let reason = battle.results["reasons"][name].as_str().unwrap();
         let by_us = ["PermissionError", "signal 31", "RuntimeError", "Errno 38", "Errno 18"]
             .iter()
@@ -257,10 +257,10 @@ fn it_neither_types_nor_paints_through_the_controlling_terminal() {
     refused("high_bits", 1);
 }
 
-/// Session and controlling terminal of a process, by the kernel's word.
+/// Session and controlling terminal of a process, from `/proc`.
 fn session_and_terminal(process: u64) -> (u64, i64) {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // Behind the name, which may hold anything: state, parent, group, session, terminal.
+    // Fields after the name, which may contain anything: state, parent, group, session, terminal.
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
     (fields[3].parse().unwrap(), fields[4].parse().unwrap())
 }
@@ -291,7 +291,7 @@ fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
     let ground = Ground::new("");
     let mut command = ground.run("sleep 600");
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // The kernel gives root what a process keeps private, so that it takes another user to see the difference.
+    // The kernel shows root the private data of processes, so the difference is visible only to another user.
     if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
         let nobody = 65_534;
         for path in [ground.home.path(), &ground.home.path().join("config.toml"), ground.programs.path()] {
@@ -405,7 +405,7 @@ fn folders_nested_deeper_than_a_stack_end_no_console() {
         return;
     }
     let ground = Ground::new("");
-    // Each folder is put into a new one: made downwards, the kernel would walk up all of them for every new one.
+    // Each folder is moved into a new one: building downwards, the kernel would walk all of them for every new one.
     let lines = "scratch = os.environ['TMPDIR']\nos.chdir(scratch)\nos.mkdir('top')\nfor _ in range(20000):\n    os.mkdir('new')\n\
         \x20   os.rename('top', 'new/d')\n    os.rename('new', 'top')\n\
         tell('scratch', scratch)\nsay(type='done')\nhear('bye')\n";
@@ -420,7 +420,7 @@ fn folders_nested_deeper_than_a_stack_end_no_console() {
     });
 }
 
-/// A script in a folder that is not the program's own, removed at the end.
+/// Script in a folder that does not belong to the program, removed on drop.
 struct Planted(PathBuf);
 
 impl Drop for Planted {
@@ -431,7 +431,7 @@ impl Drop for Planted {
 
 #[test]
 fn a_script_in_anothers_home_or_a_shared_folder_opens_nothing_beside_it() {
-    // Only root can put a script there. What counts as such a folder is tested with `confinement::plan` as well.
+    // Only root can create the script there. Unit tests of `confinement::plan` cover the definition of such a folder.
     if !has("python3") || std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
@@ -476,7 +476,7 @@ fn no_secret_of_the_environment_reaches_it() {
 fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
     let Some(battle) = &*BATTLE else { return };
     assert_eq!(battle.results["descriptors"], json!([]));
-    // Those that a careless shell leaves open, too.
+    // Including descriptors that a careless shell leaves open.
     let ground = Ground::new("");
     std::fs::write(ground.home.path().join("secret"), "s").unwrap();
     let lines = "found = []\nfor number in range(3, 256):\n    try:\n        os.fstat(number)\n        found.append(number)\n\
@@ -491,7 +491,7 @@ fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
     assert_eq!(read_json(&ground.out("found")), Some(json!([])));
 }
 
-/// Processes that were born by two forks and try to leave the session; by how Bardo ends.
+/// Processes that double-fork and try to leave the session, for either way in which Bardo ends.
 fn survivors(kill: bool) {
     if !has("python3") {
         return;
@@ -705,17 +705,17 @@ fn where_the_system_cannot_isolate_it_its_questions_take_the_password_of_the_key
     typed(&format!("{PASSWORD}\r"), "WAITS FOR YOU (a)");
     assert!(console.header().contains("brain not isolated"), "{}", console.shown());
     typed("a", "nothing is picked");
-    // A dialog that has just opened takes no key for a moment.
+    // A new dialog ignores keys for a moment.
     std::thread::sleep(Duration::from_secs(2));
     typed("a", "picked: approve once");
-    // All that a program can do that types on this keyboard.
+    // Everything that a program can do that types on this keyboard.
     typed("\r", "password of your key");
     assert_eq!(network.sends(), 0, "{}", console.shown());
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(network.sends(), 0, "{}", console.shown());
     keys.write_all(PASSWORD.as_bytes()).unwrap();
     keys.flush().unwrap();
-    // What comes with a paste is no Enter of the operator's.
+    // An Enter inside a paste does not count as the operator's.
     std::thread::sleep(Duration::from_secs(1));
     keys.write_all(b"\r").unwrap();
     keys.flush().unwrap();

@@ -1,7 +1,7 @@
-//! One RPC endpoint of several that lies.
+//! One of several RPC endpoints lies.
 //!
-//! A devnet in a process of its own is the truth; proxies in front of it play endpoints, and one of them lies. The
-//! program under test is the real binary, called with all of them. What happened is read from the devnet itself.
+//! A devnet in its own process is the truth; proxies in front of it play the endpoints, and one of them lies. The
+//! program under test is the real binary, connected to all of them. Outcomes are read from the devnet itself.
 
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,18 +23,18 @@ use serde_json::{Value, json};
 use crate::devnet_process::{Devnet, ask, program};
 use crate::lying_rpc::{Heard, Lie, LyingRpc};
 
-/// A devnet of these cases, and the turn to use its account.
+/// Devnet of these cases, and the lock for using its account.
 pub(crate) struct Chain {
     pub(crate) devnet: Devnet,
     turn: Mutex<()>,
 }
 
-/// Devnets of one seed, which have the same addresses. Cases mostly wait, for retries and for blocks that agree, so that
-/// some run at once, each on the devnet that the fewest others use; those of one devnet take turns.
+/// Devnets of one seed, with equal addresses. Cases mostly wait for retries and for blocks that agree, so several run
+/// at once, each on the devnet with the fewest users; those on one devnet run one after the other.
 static CHAINS: [OnceLock<Chain>; 4] = [const { OnceLock::new() }; 4];
 static USERS: Mutex<[usize; CHAINS.len()]> = Mutex::new([0; CHAINS.len()]);
 
-/// The place of a test's devnet among [`CHAINS`].
+/// Index of a test's devnet in [`CHAINS`].
 struct Seat(usize);
 
 impl Seat {
@@ -53,11 +53,11 @@ impl Drop for Seat {
 }
 
 thread_local! {
-    // A test is a thread of its own; what it starts beside itself asks for no devnet.
+    // Each test has its own thread; threads that it starts use no devnet.
     static SEAT: Seat = Seat::take();
 }
 
-/// The devnet of this test.
+/// Devnet of this test.
 pub(crate) fn chain() -> &'static Chain {
     CHAINS[SEAT.with(|seat| seat.0)].get_or_init(|| {
         let devnet = Devnet::start("0", 7);
@@ -66,7 +66,7 @@ pub(crate) fn chain() -> &'static Chain {
     })
 }
 
-/// Nothing drops a static: ends a devnet that is in one when this process ends, however it does.
+/// Ends a devnet in a static when this process ends, however it ends: statics are not dropped.
 pub(crate) fn end_with_this_process(devnet: &Devnet) {
     let ends = "while kill -0 \"$0\" 2>/dev/null; do sleep 1; done; kill \"$1\"";
     let (own, its) = (std::process::id().to_string(), devnet.child.id().to_string());
@@ -88,7 +88,7 @@ const BUY: (&str, &str, &str) = ("USDC", "WETH", "50");
 const SELL: (&str, &str, &str) = ("ETH", "USDC", "0.02");
 
 impl Attack {
-    /// `count` endpoints, of which the one at `place` lies.
+    /// `count` endpoints; the one at index `place` lies.
     pub(crate) fn new(count: usize, place: usize, lie: Lie) -> Self {
         let mut lie = Some(lie);
         let proxy = |real: &str, index| match lie.take_if(|_| index == place) {
@@ -98,7 +98,7 @@ impl Attack {
         Self::through(count, proxy)
     }
 
-    /// `count` endpoints, each in front of the real one and made by `proxy` for its place.
+    /// `count` endpoints in front of the real one, each created by `proxy` for its index.
     fn through(count: usize, mut proxy: impl FnMut(&str, usize) -> LyingRpc) -> Self {
         let turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
         let real = chain().devnet.url(0);
@@ -107,7 +107,7 @@ impl Attack {
         Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, environment: Vec::new(), _proxies: proxies }
     }
 
-    /// The home folder of the binary.
+    /// Home folder of the binary.
     pub(crate) fn home(&self) -> &std::path::Path {
         self.home.path()
     }
@@ -136,7 +136,7 @@ impl Attack {
         self.call("uniswap_execute_swap", &params)
     }
 
-    /// The name by which screens and errors call the endpoint at `place`.
+    /// Label of the endpoint at index `place` in screens and errors.
     fn label(&self, place: usize) -> &str {
         self.urls[place].trim_start_matches("http://")
     }
@@ -150,7 +150,7 @@ pub(crate) fn token(symbol: &str) -> &'static str {
     chain().devnet.described["chains"][0]["tokens"][symbol]["address"].as_str().unwrap()
 }
 
-/// How many transactions of the account are in blocks, by the devnet itself.
+/// Number of the account's transactions in blocks, read from the devnet itself.
 pub(crate) fn sent() -> u64 {
     number(&ask(chain().devnet.url(0), "eth_getTransactionCount", json!([account(), "latest"])))
 }
@@ -159,12 +159,12 @@ fn number(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Whether a request is for `method`, its first parameter being the address `of`.
+/// True if a request calls `method` with the address `of` as its first parameter.
 fn is_for(asked: &Value, method: &str, of: &str) -> bool {
     asked["method"] == method && asked["params"][0].as_str().is_some_and(|one| one.eq_ignore_ascii_case(of))
 }
 
-/// An attack that must not lead to a signature: refused, with the endpoints' contradiction as the reason.
+/// Asserts that an attack leads to no signature: refused because the endpoints contradict each other.
 fn refused(attack: &Attack, trade: (&str, &str, &str)) -> Value {
     let before = sent();
     let answer = attack.swap(trade);
@@ -174,7 +174,7 @@ fn refused(attack: &Attack, trade: (&str, &str, &str)) -> Value {
     answer
 }
 
-/// An exit goes through although an endpoint lies.
+/// Asserts that an exit succeeds although an endpoint lies.
 fn done(attack: &Attack, trade: (&str, &str, &str)) {
     let before = sent();
     let answer = attack.swap(trade);
@@ -188,7 +188,7 @@ fn is_zero(word: &str) -> bool {
     word.trim_start_matches("0x").bytes().all(|byte| byte == b'0')
 }
 
-/// A lie about what `method` answers, where its first parameter is the address `of`.
+/// Lie about the result of `method` for the address `of` as first parameter.
 fn about(method: &'static str, of: String, change: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Lie {
     Box::new(move |asked, answer| {
         let told = answer["result"].as_str().filter(|_| is_for(asked, method, &of)).and_then(&change);
@@ -198,17 +198,17 @@ fn about(method: &'static str, of: String, change: impl Fn(&str) -> Option<Strin
     })
 }
 
-/// Every empty slot of USDC, allowances among them, looks as if it held 10^15.
+/// Every empty slot of USDC, including allowances, appears to hold 10^15.
 pub(crate) fn allowances() -> Lie {
     about("eth_getStorageAt", token("USDC").to_owned(), |word| is_zero(word).then(|| HUGE.to_owned()))
 }
 
-/// Every slot of USDC that holds something, balances among them, looks as if it held 10^15.
+/// Every non-empty slot of USDC, including balances, appears to hold 10^15.
 pub(crate) fn balances() -> Lie {
     about("eth_getStorageAt", token("USDC").to_owned(), |word| (!is_zero(word)).then(|| HUGE.to_owned()))
 }
 
-/// The slot `slot` of everything but the tokens has another last digit: price or liquidity of a pool.
+/// The slot `slot` of every contract except the tokens has another last digit: price or liquidity of a pool.
 fn pools(slot: &'static str) -> Lie {
     Box::new(move |asked, answer| {
         let tokens = ["USDC", "WETH", "USDT", "DAI"].map(token);
@@ -224,19 +224,19 @@ fn pools(slot: &'static str) -> Lie {
     })
 }
 
-/// Every address has other code: the code of USDC is one that accepts everything.
+/// The code of USDC is one that accepts every call.
 pub(crate) fn code() -> Lie {
     // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
     about("eth_getCode", token("USDC").to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
 }
 
-/// The code of USDC reverts whatever it is called with.
+/// The code of USDC reverts on every call.
 fn broken_code() -> Lie {
     // PUSH0 PUSH0 REVERT
     about("eth_getCode", token("USDC").to_owned(), |_| Some("0x5f5ffd".to_owned()))
 }
 
-/// The account holds a million coins.
+/// The account holds a million native tokens.
 fn coins() -> Lie {
     about("eth_getBalance", account().to_owned(), |_| Some("0xd3c21bcecceda1000000".to_owned()))
 }
@@ -248,7 +248,7 @@ fn nonces() -> Lie {
     })
 }
 
-/// The account waits for transactions that nobody has sent.
+/// The account has pending transactions that nobody sent.
 fn waiting() -> Lie {
     Box::new(|asked, answer| {
         if is_for(asked, "eth_getTransactionCount", account()) && asked["params"][1] == "pending" {
@@ -257,17 +257,17 @@ fn waiting() -> Lie {
     })
 }
 
-/// The answers of calls that go through Multicall3 end otherwise: the last of the balances and prices.
+/// Results of Multicall3 have another last word: the last balance or price.
 fn multicalls() -> Lie {
     Box::new(|asked, answer| {
         if let Some(word) = answer["result"].as_str().filter(|word| asked["method"] == "eth_call" && word.len() > 400) {
-            // The first word of the last answer, where a number has its low digits.
+            // The first word of the last result, whose end holds the low digits of a number.
             answer["result"] = json!(with_other_end(word));
         }
     })
 }
 
-/// Inside multicalls, what the function with this selector answers is changed.
+/// Changes the results of the function with this selector inside multicalls.
 fn multicall_answers(selector: [u8; 4], change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Lie {
     Box::new(move |asked, answer| {
         let input = asked["params"][0]["input"].as_str().or(asked["params"][0]["data"].as_str()).unwrap_or_default();
@@ -286,7 +286,7 @@ fn multicall_answers(selector: [u8; 4], change: impl Fn(&mut [u8]) + Send + Sync
     })
 }
 
-/// Inside multicalls, the function with this selector answers another number in the word at `place`.
+/// Inside multicalls, the function with this selector returns another number in word `place`.
 fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
     multicall_answers(selector, move |data| {
         if let Some(byte) = data.get_mut(32 * place + 31) {
@@ -295,12 +295,12 @@ fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
     })
 }
 
-/// Nobody may take anything: `allowance(address,address)` of tokens.
+/// All allowances are zero: `allowance(address,address)` of tokens.
 fn no_allowances() -> Lie {
     multicall_answers([0xdd, 0x62, 0xed, 0x3e], |data| data.fill(0))
 }
 
-/// Everybody may take everything.
+/// All allowances are unlimited.
 fn full_allowances() -> Lie {
     multicall_answers([0xdd, 0x62, 0xed, 0x3e], |data| data.fill(0xff))
 }
@@ -310,7 +310,7 @@ fn no_liquidity() -> Lie {
     multicall_answers([0x1a, 0x68, 0x65, 0x02], |data| data.fill(0))
 }
 
-/// The price of gas is no number that fits 128 bits.
+/// The gas price does not fit into 128 bits.
 fn absurd_gas_price() -> Lie {
     Box::new(|asked, answer| {
         if asked["method"] == "eth_gasPrice" {
@@ -319,12 +319,12 @@ fn absurd_gas_price() -> Lie {
     })
 }
 
-/// Every nonce of Permit2 is used up: `nonceBitmap(address,uint256)`.
+/// Every nonce of Permit2 is used: `nonceBitmap(address,uint256)`.
 fn used_nonces() -> Lie {
     multicall_answers([0x4f, 0xe0, 0x2b, 0x44], |data| data.fill(0xff))
 }
 
-/// Balances of tokens that the account's worth is counted from: `balanceOf(address)`.
+/// Token balances, which the account's value is computed from: `balanceOf(address)`.
 fn held() -> Lie {
     inside_multicalls([0x70, 0xa0, 0x82, 0x31], 0)
 }
@@ -334,7 +334,7 @@ fn feeds() -> Lie {
     inside_multicalls([0xfe, 0xaf, 0x96, 0x8c], 1)
 }
 
-/// What pools remember of their price: the first running total of `observe(uint32[])`.
+/// Price history of pools: the first cumulative value of `observe(uint32[])`.
 fn memories() -> Lie {
     inside_multicalls([0x88, 0x3b, 0xdb, 0xfd], 3)
 }
@@ -349,7 +349,7 @@ fn decimals() -> Lie {
     })
 }
 
-/// The header of every block has another time and base fee under its hash.
+/// Every block header has another timestamp and base fee under its hash.
 fn headers() -> Lie {
     Box::new(|asked, answer| {
         let method = asked["method"].as_str().unwrap_or_default();
@@ -365,7 +365,8 @@ fn with_other_end(word: &str) -> String {
     format!("{rest}{}", if last == "0" { "1" } else { "0" })
 }
 
-/// Refuses a purchase over `count` endpoints wherever the liar is, and says which endpoint it is where there are three.
+/// Asserts that a purchase over `count` endpoints is refused wherever the liar is, and that it is named if there are
+/// three.
 fn is_refused(lie: fn() -> Lie, places: &[(usize, usize)]) {
     for (count, place) in places {
         let attack = Attack::new(*count, *place, lie());
@@ -374,7 +375,7 @@ fn is_refused(lie: fn() -> Lie, places: &[(usize, usize)]) {
     }
 }
 
-/// Lets an exit through over `count` endpoints wherever the liar is.
+/// Asserts that an exit over `count` endpoints succeeds wherever the liar is.
 fn lets_out(lie: fn() -> Lie, places: &[(usize, usize)]) {
     for (count, place) in places {
         done(&Attack::new(*count, *place, lie()), SELL);
@@ -458,13 +459,13 @@ fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
     for lie in [allowances, nonces, waiting, headers] {
         lets_out(lie, &[(2, 1)]);
     }
-    // In one of the two views the sale reverts.
+    // The sale reverts in one of the two views.
     lets_out(broken_code, &[(2, 1)]);
 }
 
 #[test]
 fn an_exit_that_harms_in_one_of_two_views_is_held_up() {
-    // There the sale succeeds and brings nothing: the token accepts everything and moves nothing.
+    // In that view the sale succeeds and returns nothing: the token accepts every call and moves nothing.
     let attack = Attack::new(2, 1, code());
     refused(&attack, SELL);
     drop(attack);
@@ -492,7 +493,7 @@ fn a_revocation_goes_through_by_the_majority_and_with_two() {
     }
 }
 
-/// An allowance is found and taken back although the first endpoint does not tell of it.
+/// An allowance is found and revoked although the first endpoint hides it.
 #[test]
 fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
     let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
@@ -508,7 +509,7 @@ fn an_allowance_that_the_first_endpoint_hides_is_taken_back() {
     }
 }
 
-/// What a tool reads before it proposes an exit is not the first endpoint's to say.
+/// Reads before the proposal of an exit must not depend on the first endpoint alone.
 #[test]
 fn what_an_exit_is_proposed_from_is_not_one_endpoints_to_say() {
     const HELD: (&str, &str, &str) = ("WETH", "USDC", "0.02");
@@ -519,7 +520,7 @@ fn what_an_exit_is_proposed_from_is_not_one_endpoints_to_say() {
     }
 }
 
-/// An order is cancelled although the first endpoint says that its nonce is used up.
+/// An order is cancelled although the first endpoint reports its nonce as used.
 #[test]
 fn an_order_whose_nonce_the_first_endpoint_calls_used_is_cancelled() {
     let mut attack = Attack::new(3, 0, used_nonces());
@@ -527,7 +528,7 @@ fn an_order_whose_nonce_the_first_endpoint_calls_used_is_cancelled() {
     let served =
         [("BARDO_UNISWAP_API_URL", service.as_str()), ("BARDO_UNISWAP_API_KEY", "key"), ("BARDO_QUOTE_SOURCE", "own")];
     attack.environment = served.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    // So low a slippage that no filler takes it at once.
+    // The slippage is so low that no filler takes the order at once.
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 1,
                         "decay_end_time": 600, "chain": "ethereum"});
     let placed = attack.call("uniswap_submit_uniswapx_order", &params);
@@ -536,7 +537,7 @@ fn an_order_whose_nonce_the_first_endpoint_calls_used_is_cancelled() {
     assert_eq!(answer["status"], "success", "{answer:#}");
 }
 
-/// What `spender` may take of the account's USDC, by the devnet itself.
+/// Allowance of `spender` on the account's USDC, read from the devnet itself.
 fn allowance(spender: &str) -> String {
     let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x"));
     let data = format!("0xdd62ed3e{}{}", word(account()), word(spender));
@@ -544,7 +545,7 @@ fn allowance(spender: &str) -> String {
     told.as_str().unwrap().to_owned()
 }
 
-/// Every direct call of a token is answered by `told`: a result, or `None` for a revert.
+/// Every direct call of a token returns `told`, or reverts if it is `None`.
 fn token_calls(selector: &'static str, told: Option<&'static str>) -> Lie {
     Box::new(move |asked, answer| {
         let call = &asked["params"][0];
@@ -567,17 +568,17 @@ fn absurd_decimals() -> Lie {
     token_calls("0x313ce567", Some("0x00000000000000000000000000000000000000000000000000000000000000c8"))
 }
 
-/// No token says how many decimals it has.
+/// No token answers `decimals()`.
 fn no_decimals() -> Lie {
     token_calls("0x313ce567", None)
 }
 
-/// Nothing is where Multicall3 is.
+/// There is no code at the address of Multicall3.
 fn no_multicall() -> Lie {
     token_calls("0x82ad56cb", Some("0x"))
 }
 
-/// Multicall3 fails whatever it is asked.
+/// Multicall3 reverts on every call.
 fn broken_multicall() -> Lie {
     token_calls("0x82ad56cb", None)
 }
@@ -635,7 +636,7 @@ fn an_endpoint_that_answers_null_for_receipts_holds_up_no_plan() {
     }
 }
 
-/// The base fee is one wei, by the fee history alone.
+/// The base fee is one wei, according to the fee history only.
 fn no_base_fee() -> Lie {
     Box::new(|asked, answer| {
         if asked["method"] == "eth_feeHistory" {
@@ -654,14 +655,14 @@ fn one_endpoint_of_two_lowers_no_base_fee() {
         assert_eq!(answer["status"], "success", "{answer:#}");
         let sent = ask(chain().devnet.url(0), "eth_getTransactionByHash", json!([answer["data"]["tx_hash"]]));
         let block = ask(chain().devnet.url(0), "eth_getBlockByHash", json!([sent["blockHash"], false]));
-        // Twice what the block before asked for, and not twice a wei and the tip.
+        // Twice the previous block's base fee, not twice a wei, plus the tip.
         let (most, base) = (number(&sent["maxFeePerGas"]), number(&block["baseFeePerGas"]));
         let tip = number(&sent["maxPriorityFeePerGas"]);
         assert!(most >= base + base / 2 + tip, "{most} for a base fee of {base}: {sent:#}");
     }
 }
 
-/// An endpoint that does not have the blocks of the others.
+/// An endpoint that lacks the blocks of the others.
 fn lacks_blocks() -> Lie {
     Box::new(|asked, answer| {
         let by_hash = asked["params"].to_string().contains("blockHash") || asked["method"] == "eth_getBlockByHash";
@@ -675,12 +676,12 @@ fn lacks_blocks() -> Lie {
 #[test]
 fn an_endpoint_that_claims_not_to_have_the_block_stops_nobody_where_two_have_it() {
     done(&Attack::new(3, 1, lacks_blocks()), BUY);
-    // Of two, neither can say that the other invents it: nothing new, and exits go on.
+    // With two endpoints, neither can prove that the other invents a block: no new positions, but exits succeed.
     refused(&Attack::new(2, 1, lacks_blocks()), BUY);
     done(&Attack::new(2, 1, lacks_blocks()), SELL);
 }
 
-/// The latest block is another one: `ahead` above the real one, with a hash of its own.
+/// The latest block is another one: `ahead` above the real one, with another hash.
 fn ahead() -> Lie {
     Box::new(|asked, answer| {
         if asked["method"] == "eth_getBlockByNumber" && asked["params"][0] == "latest" {
@@ -698,7 +699,7 @@ fn a_block_that_one_endpoint_invents_ahead_of_the_others_is_not_acted_on() {
     }
 }
 
-/// Nothing but its chain id.
+/// Only the chain id is answered.
 fn errors() -> Lie {
     Box::new(|asked, answer| {
         if asked["method"] != "eth_chainId" && asked["method"] != "bardo_describe" {
@@ -723,7 +724,7 @@ fn a_liar_does_not_decide_alone_because_the_other_endpoint_takes_small_requests_
     });
     refused(&attack, BUY);
     drop(attack);
-    // Without a lie such an endpoint holds nothing up.
+    // Without a lie such an endpoint blocks nothing.
     let honest = Attack::through(2, |real, place| match place {
         0 => LyingRpc::honest(real),
         _ => LyingRpc::narrow(real, 10),
@@ -752,7 +753,7 @@ fn another_chain_id_midway_takes_the_endpoint_out() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let asked_before = AtomicUsize::new(0);
     let lie: Lie = Box::new(move |asked, answer| {
-        // Its first answers are right: those by which it is accepted.
+        // Its first answers, on which it is accepted, are correct.
         if asked["method"] == "eth_chainId" && asked_before.fetch_add(1, Ordering::SeqCst) > 1 {
             answer["result"] = json!("0x1");
         }
@@ -764,7 +765,7 @@ fn another_chain_id_midway_takes_the_endpoint_out() {
 fn a_lie_that_begins_between_two_transactions_of_a_plan_stops_the_rest() {
     let first: Mutex<Option<Value>> = Mutex::default();
     let usdc = token("USDC");
-    // It answers truly for the first block that it is asked about, and lies about every later one.
+    // It is honest about the first block that it is asked about, and lies about every later one.
     let lie: Lie = Box::new(move |asked, answer| {
         if !is_for(asked, "eth_getStorageAt", usdc) {
             return;
@@ -785,7 +786,7 @@ fn a_lie_that_begins_between_two_transactions_of_a_plan_stops_the_rest() {
     assert_ne!(answer["status"], "success", "{answer:#}");
     assert!(answer.to_string().contains("contradicts"), "{answer:#}");
     assert_eq!(weth(), held, "the purchase was made: {answer:#}");
-    // The allowance was given in the first transaction, and is revoked.
+    // The allowance was granted in the first transaction and is revoked.
     assert_eq!(sent() - before, 2, "{answer:#}");
     for contract in ["permit2", "universal_router", "swap_router02"] {
         if let Some(spender) = chain().devnet.described["chains"][0]["contracts"][contract].as_str() {
@@ -794,7 +795,7 @@ fn a_lie_that_begins_between_two_transactions_of_a_plan_stops_the_rest() {
     }
 }
 
-/// The tip that everybody pays is 900 gwei.
+/// The usual tip is 900 gwei.
 fn fees() -> Lie {
     Box::new(|asked, answer| match asked["method"].as_str() {
         Some("eth_maxPriorityFeePerGas" | "eth_gasPrice") => answer["result"] = json!("0xd18c2e2800"),
@@ -834,8 +835,8 @@ fn the_doctor_says_that_one_endpoint_is_not_checked() {
     assert!(text.contains("one endpoint, so its answers are not cross-checked"), "{text}");
 }
 
-/// Round trips one after the other that a proxy with this delay has seen: requests that arrive while an earlier one is
-/// still unanswered belong to its round trip.
+/// Counts the sequential round trips that a proxy with this delay has seen: requests that arrive while an earlier one
+/// is unanswered belong to its round trip.
 fn round_trips(heard: &[Heard], delay: Duration) -> usize {
     let mut trips = 0;
     let mut until = None;
@@ -864,7 +865,7 @@ fn several_endpoints_cost_one_more_round_trip() {
                 endpoints: proxies.iter().map(|proxy| RpcUrl::parse(&proxy.url()).unwrap()).collect(),
             };
             let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
-            // Every endpoint has proven its chain by then.
+            // Every endpoint has proven its chain id by then.
             for (_, alone) in client.each_alone() {
                 alone.provider().get_block_number().await.unwrap();
             }
@@ -886,7 +887,7 @@ fn several_endpoints_cost_one_more_round_trip() {
     assert_eq!(three, one + 1, "{one} round trips with one endpoint");
 }
 
-/// Whether a request is the health monitor's, which asks in its own time.
+/// True for requests of the health monitor, which polls on its own schedule.
 fn is_poll(heard: &Heard) -> bool {
     matches!(heard.methods.as_slice(), [one] if one == "eth_getBlockByNumber" || one == "eth_chainId")
 }

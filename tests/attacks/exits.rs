@@ -1,5 +1,5 @@
-//! Exits of the operator's that a hostile agent tries to hold up: by worthless orders of the same pair, and by stopping
-//! everything while the operator has all holdings sold.
+//! The operator's exits, which a hostile agent tries to block: with worthless orders of the same pair, and with a halt
+//! while the operator's holdings are sold.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn code(answer: &ToolResponse) -> Option<ErrorCode> {
     answer.error.as_ref().map(|error| error.code())
 }
 
-/// An order that asks for more than anybody pays, for most of an hour.
+/// An order for almost an hour that asks for more than anyone pays.
 fn order(amount: &str) -> Call {
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
                         "decay_end_time": 3_000, "slippage_bps": 0});
@@ -61,11 +61,11 @@ async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
     let (mallory, operator) =
         (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
     let dust = place(&mallory, "0.00001").await;
-    // The balance covers both: the sale goes on, and so does the order.
+    // The balance covers both: the sale succeeds, and the order stays open.
     let part = operator.call(sale("0.01")).await;
     assert_eq!(part.status, Status::Success, "{part:#?}");
     assert!(is_open(&mallory, &dust).await);
-    // Whoever placed the order still sells nothing beside it.
+    // The agent that placed the order still cannot sell beside it.
     assert_eq!(code(&mallory.call(sale("0.01")).await), Some(ErrorCode::OrderStillOpen));
     let all = operator.call(sale("max")).await;
     assert_eq!(all.status, Status::Success, "{all:#?}");
@@ -108,7 +108,7 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     let house = House::with_policy(CALM).await;
     let (mallory, ada) = (house.golem("mallory", "trade-executor"), house.golem("ada", "trade-executor"));
     house.stop.raise(StopLevel::Flatten, "enough", "operator", 1).unwrap();
-    // The console holds everything while the operator chooses; that hides no flatten that was set in earnest.
+    // The console holds everything while the operator chooses; that does not hide a flatten that was set before.
     let hold = house.stop.hold("held", "operator", 2).unwrap().unwrap();
     let previewed = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
     assert_eq!(code(&previewed), Some(ErrorCode::Halted), "{previewed:#?}");
@@ -127,7 +127,7 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     assert_eq!(code(&ada.call("commit_action", permit(&offered)).await), Some(ErrorCode::PermitExpired));
     let refused = ada.call("preview_action", swap("WETH", "USDC", "0.01")).await;
     assert_eq!((code(&refused), refused.status), (Some(ErrorCode::Halted), Status::Blocked));
-    // It still takes back, everybody else leaves, and the operator's decision ends it.
+    // The agent can still revoke, everyone else can exit, and the operator's decision ends the halt.
     let revoke = json!({"kind": "revoke", "params": {"token": "USDC", "chain": "ethereum"}});
     assert_ne!(code(&ada.call("preview_action", revoke).await), Some(ErrorCode::Halted));
     let bob = house.golem("bob", "trade-executor");
@@ -137,14 +137,14 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     crate::proof::lift(house.stop.path().parent().unwrap());
     assert_eq!(ada.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
 
-    // Without a flatten of the operator's it stops everything.
+    // Without a flatten of the operator it stops everything.
     house.stop.raise(StopLevel::Flatten, "so it says", "some program", 3).unwrap();
     let halted = ada.call("emergency_halt", json!({"reason": "the feed looks wrong"})).await;
     assert_eq!(halted.data.as_ref().unwrap()["stopped"], "everything", "{halted:#?}");
     assert_eq!(house.stop.read().level(), Some(StopLevel::Halt));
 }
 
-/// A Golem's hands that somebody hostile has: tries again and again, whatever the stop is.
+/// A hostile Golem that retries again and again, under every stop.
 struct Hostile {
     places_orders: bool,
     halts: bool,
@@ -189,7 +189,7 @@ impl Actor for Hostile {
     }
 }
 
-/// The words that a session's Golem has said, until one of them is that.
+/// Collects the session's Golem messages until one contains one of `ends`.
 async fn until(news: &mut tokio::sync::mpsc::Receiver<News>, said: &mut Vec<String>, what: &str, ends: &[&str]) {
     let follow = async {
         while !said.iter().any(|one| ends.iter().any(|end| one.contains(end))) {
@@ -207,7 +207,7 @@ async fn until(news: &mut tokio::sync::mpsc::Receiver<News>, said: &mut Vec<Stri
     assert!(over.is_ok(), "it never came: {what}: {said:#?}");
 }
 
-/// Flattens a session in which this actor lives; what was said of WETH, and the stop in force then.
+/// Flattens a session with this actor; returns the messages about WETH, and the stop then in force.
 async fn flattened(home: &Path, hostile: Hostile) -> (Vec<String>, Option<StopLevel>) {
     std::fs::write(home.join("policy-devnet.toml"), CALM).unwrap();
     let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();

@@ -1,4 +1,4 @@
-//! Files, folders, recordings and address books that an attacker wrote.
+//! Files, folders, recordings and address books that an attacker created.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::allowances;
 use crate::brain::{Console, Ground, until};
 
-/// How long a command may take: one that waits for a pipe would wait for ever.
+/// Timeout of a command: one that waits for a pipe would wait forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn bardo(home: &Path) -> Command {
@@ -29,7 +29,7 @@ fn bardo(home: &Path) -> Command {
     command
 }
 
-/// Both streams, and whether it succeeded.
+/// Both output streams, and the success of a command.
 fn run(command: &mut Command) -> (Vec<u8>, String, bool) {
     let output = command.output().unwrap();
     (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned(), output.status.success())
@@ -39,7 +39,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Everything below a folder that another user could open.
+/// Paths below a folder that another user could open.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -57,7 +57,7 @@ fn open_to_others(folder: &Path) -> Vec<String> {
     found
 }
 
-/// A command under the loosest umask there is: what it said, and whether it succeeded.
+/// Runs a command with umask 0; returns its output and its success.
 fn with_umask_zero(data: &Path, command: &str) -> (String, bool) {
     let script = format!("umask 000; exec {} {command}", env!("CARGO_BIN_EXE_bardo"));
     let mut shell = Command::new("/bin/sh");
@@ -67,7 +67,7 @@ fn with_umask_zero(data: &Path, command: &str) -> (String, bool) {
     (said, good)
 }
 
-/// A command whose log is the first that it makes: it finds its port taken and ends.
+/// Runs a command whose first file is its log: it finds its port taken and ends.
 fn log_first(data: &Path) -> String {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -144,7 +144,7 @@ fn a_pipe_or_a_link_in_place_of_a_log_neither_waits_nor_leads_elsewhere() {
     }
 }
 
-/// A recording of one swap whose wanted token calls itself `symbol`.
+/// Recording of one swap whose output token calls itself `symbol`.
 fn recording(symbol: &str) -> String {
     let call_id = CallId::new(1_700_000_000_000);
     let params = json!({ "token_in": "WETH", "token_out": "SYMBOL", "amount": "0.25", "chain": "ethereum" });
@@ -186,7 +186,7 @@ fn what_a_recording_says_reaches_no_terminal_as_a_command() {
 fn the_name_of_a_file_reaches_no_terminal_as_a_command() {
     let home = tempfile::tempdir().unwrap();
     for hostile in ["\u{1b}]0;owned\u{7}", "\u{1b}[2J", "\u{9b}31m", "\u{202e}"] {
-        // None of them exists: each is named in the error.
+        // None of these files exists: each is named in the error.
         let name = home.path().join(format!("a{hostile}.jsonl"));
         let (log, replay) =
             ([OsStr::new("log"), OsStr::new("trades"), name.as_os_str()], [OsStr::new("replay"), name.as_os_str()]);
@@ -221,7 +221,7 @@ fn a_recording_of_one_endless_line_is_refused_without_reading_it() {
     let path = home.path().join("run.jsonl");
     let mut file = fs::File::create(&path).unwrap();
     file.write_all(b"{").unwrap();
-    // A gigabyte of zeros that takes no room on the disk.
+    // A sparse gigabyte of zeros.
     file.set_len(1 << 30).unwrap();
     let begun = std::time::Instant::now();
     let (_, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&path));
@@ -241,7 +241,7 @@ fn a_pipe_in_place_of_a_recording_is_refused() {
     assert!(!good && said.contains("it is a named pipe"), "{said}");
 }
 
-/// Puts a pipe in the place of a file.
+/// Replaces a file by a pipe.
 fn pipe(path: &Path) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     if fs::symlink_metadata(path).is_ok() {
@@ -250,7 +250,7 @@ fn pipe(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// An action that goes through the whole pipeline and waits for an approval that nobody gives; what is said of it.
+/// Runs an action through the whole pipeline until it waits for an approval that nobody gives; returns the output.
 fn act(home: &Path) -> String {
     let recipient = format!("0x{}", "1".repeat(40));
     let params = json!({ "token": "USDC", "recipient": recipient, "amount": "5", "chain_id": "ethereum" }).to_string();
@@ -262,7 +262,7 @@ fn act(home: &Path) -> String {
     said
 }
 
-/// The files of this name's end below a folder.
+/// Files below a folder whose names end in `end`.
 fn ending(folder: &Path, end: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -278,7 +278,7 @@ fn ending(folder: &Path, end: &str) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn no_pipe_holds_up_a_halt() {
-    // Where the file is, or would be: below the home, or beside its ledger.
+    // Location of the file: below the home, or beside its ledger.
     for place in [
         "data/STOP.lock",
         "config.toml",
@@ -328,7 +328,7 @@ fn a_pipe_in_place_of_the_policy_freezes_no_console() {
     let mut keys = console.pair.master.take_writer().unwrap();
     until("a console at work", || console.shown().contains("RUNNING").then_some(()));
     pipe(&policy);
-    // Long enough for the session to come round to the file.
+    // Long enough for the session to read the file again.
     std::thread::sleep(Duration::from_secs(5));
     keys.write_all(b":").unwrap();
     keys.flush().unwrap();
@@ -339,7 +339,7 @@ fn a_pipe_in_place_of_the_policy_freezes_no_console() {
     until("a halt by the console's own hand", || (stop.read().level() == Some(StopLevel::Halt)).then_some(()));
 }
 
-/// What `doctor` says with this address book.
+/// Output of `doctor` with this address book.
 fn with_book(book: &Value) -> String {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("book.json");

@@ -1,6 +1,6 @@
-//! Spending caps, breakers and high-water marks that an attacker moves.
+//! Spending limits, circuit breakers and high-water marks that an attacker tries to move.
 
-// High-water marks, against the ledger in a file.
+// High-water marks, with a ledger in a file.
 
 mod marks {
     use alloy::primitives::Address;
@@ -10,12 +10,12 @@ mod marks {
     use bardo::safety::ledger::{self, Micros, Party};
     use bardo::store::{Store, StoreConfig};
 
-    /// Whole dollars as the ledger counts them.
+    /// Whole dollars as the ledger stores them.
     pub fn micros(dollars: u64) -> Micros {
         Micros::of(dollars.to_string().parse().unwrap(), Rounding::Up).unwrap()
     }
 
-    /// The mark after these readings of an account's worth: seconds, and whole dollars.
+    /// High-water mark after these readings of an account's value: seconds, and whole dollars.
     pub async fn after(readings: &[(u64, u64)]) -> Micros {
         let home = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(home.path().join("bardo.db")), ROOMS).unwrap();
@@ -55,7 +55,7 @@ async fn what_really_stands_raises_the_high_water_mark() {
     assert_eq!(marks::after(&[(0, 1_000), (12, 1_200), (72, 1_200)]).await, marks::micros(1_200));
     assert_eq!(marks::after(&[(0, 1_000), (12, 3_000), (1_800, 3_000), (3_700, 3_000)]).await, marks::micros(3_000));
 }
-// Exits and the failure breaker.
+// Exits and the circuit breaker of failures.
 
 mod exits_and_failures {
     use bardo::base::error::ErrorCode;
@@ -84,7 +84,7 @@ mod exits_and_failures {
         answer.error.as_ref().map(|error| error.code())
     }
 
-    /// Buys until the day's cap is used up; how often it could.
+    /// Buys until the daily limit is used up; returns the number of purchases.
     async fn round_trips(golem: &PiSession) -> usize {
         for bought in 0..10 {
             let answer = act(golem, swap("USDC", "UNI", "60")).await;
@@ -92,7 +92,7 @@ mod exits_and_failures {
                 assert_eq!(code(&answer), Some(ErrorCode::SafetySpendingLimitExceeded), "{answer:#?}");
                 return bought;
             }
-            // Half of it goes back, so that there is something to leave in the end.
+            // Half of it is sold again, so that a position remains.
             let answer = act(golem, swap("UNI", "USDC", "1")).await;
             assert_eq!(answer.status, Status::Success, "{answer:#?}");
         }
@@ -105,7 +105,7 @@ mod exits_and_failures {
     async fn round_trips_lock_no_position_in() {
         let house = House::with_policy(CAP).await;
         let golem = house.golem("mallory", "trade-executor");
-        // 150 dollars hold two purchases of 60 and what they and the sales cost; the third would be 180.
+        // 150 dollars cover two purchases of 60 with their costs and those of the sales; a third would make 180.
         assert_eq!(round_trips(&golem).await, 2);
         house.stop.raise(StopLevel::Flatten, "a test", "operator", 1).unwrap();
         let out = act(&golem, swap("UNI", "USDC", "max")).await;
@@ -120,7 +120,7 @@ mod exits_and_failures {
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         let more = act(&golem, swap("USDC", "WETH", "20")).await;
         assert_eq!(code(&more), Some(ErrorCode::SafetySpendingLimitExceeded), "{more:#?}");
-        // The approval carries it to its end: what was asked about is not refused when the money is reserved.
+        // The approval covers the commit: an approved action is not refused when its amount is reserved.
         let executor = house.executor("ada", "trade-executor");
         let approved = executor.call(Call { approve: Some(ApprovalMode::Always), ..sale("0.02") }).await;
         assert_eq!(approved.status, Status::Success, "{approved:#?}");
@@ -129,7 +129,7 @@ mod exits_and_failures {
         assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
     }
 
-    /// What was reserved of the caps for the one action of this home, and what it counts for, in millionths of a dollar.
+    /// Reserved and settled amount of the only action of this home, in millionths of a dollar.
     fn only_reservation(home: &std::path::Path) -> (i64, i64) {
         let [ledger] = &std::fs::read_dir(home.join("data/ledger")).unwrap().collect::<Vec<_>>()[..] else { panic!() };
         let database = ledger.as_ref().unwrap().path().join("ledger.db");
@@ -145,10 +145,10 @@ mod exits_and_failures {
     async fn an_exit_leaves_room_in_the_caps_for_all_but_what_it_lost() {
         let house = House::with_policy(CAP).await;
         let executor = house.executor("ada", "trade-executor");
-        // A sale of about 136 dollars and a purchase of 60, under a cap of 150: the sale lost less than five.
+        // A sale of about 136 dollars and a purchase of 60, under a limit of 150: the sale lost less than five.
         let sold = executor.call(sale("0.04")).await;
         assert_eq!(sold.status, Status::Success, "{sold:#?}");
-        // And no more gas than it paid, where the most that it may pay was reserved.
+        // And the gas that was paid, where the maximum had been reserved.
         let (reserved, settled) = only_reservation(house.folder.path());
         assert!((1..reserved).contains(&settled) && reserved < 15_000_000, "{settled} of {reserved}");
         let bought = executor.call(purchase("60")).await;
@@ -193,7 +193,7 @@ mod exits_and_failures {
         assert_eq!(revoked.status, Status::Success, "{revoked:#?}");
         let other = house.executor("ada", "trade-executor").call(sale("0.01")).await;
         assert_eq!(other.status, Status::Success, "{other:#?}");
-        // Three of the operator's five are used; the sixth is one too many for it as well.
+        // Three of the operator's five calls are used; the sixth exceeds the limit for them as well.
         for _ in 0..2 {
             assert_eq!(operator.call(read()).await.status, Status::Success);
         }
@@ -210,7 +210,7 @@ mod exits_and_failures {
             let tiny = mallory.call(sale("0.00001")).await;
             assert_eq!(tiny.status, Status::Success, "{tiny:#?}");
         }
-        // Her next exit is a question, and no purchase passes, whoever asks for it.
+        // Her next exit needs approval, and no purchase passes, for any Golem.
         let out = mallory.call(sale("0.01")).await;
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
         for buyer in [&mallory, &operator] {
@@ -231,7 +231,7 @@ mod exits_and_failures {
         let limits = |most: &str| {
             format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n[spending_limits]\nhot_lane = \"50\"\n")
         };
-        // A twentieth of a WETH is about 170 dollars; the second limit is below the gas of anything.
+        // A twentieth of a WETH is about 170 dollars; the second limit is below any gas cost.
         for (most, objects) in [("60", false), ("0", true)] {
             let house = House::with_policy(&limits(most)).await;
             let golem = house.golem("ada", "trade-executor");
@@ -255,7 +255,8 @@ mod exits_and_failures {
         let house = House::with_policy(policy).await;
         let (mallory, operator) =
             (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
-        // A fiftieth of a WETH is about 67 dollars. By what they may lose, a hundred of these would be within the cap.
+        // A fiftieth of a WETH is about 67 dollars. Counted by possible loss, a hundred of these would be within the
+        // limit.
         for _ in 0..2 {
             let sold = mallory.call(sale("0.02")).await;
             assert_eq!(sold.status, Status::Success, "{sold:#?}");
@@ -290,7 +291,7 @@ mod exits_and_failures {
             Party { call_id: CallId::new(NOW), golem_id: "mallory".parse().unwrap(), chain_id: 31_337, account }
         }
 
-        /// One action of this worth in trades, in dollars, that ends so; the breaker afterwards.
+        /// Ends one action with this traded value in dollars and this outcome; returns the breaker's state.
         async fn ends(&mut self, traded: u64, outcome: Outcome) -> Breaker {
             self.now += 60_000;
             let lines = "preset = \"demo\"\nmax_consecutive_failures = 3\ncooldown_seconds = 0\n";
@@ -320,7 +321,7 @@ mod exits_and_failures {
     }
 
     impl Book {
-        /// Reserves `request` under demo rules and these; the rules that are against it.
+        /// Reserves `request` under the demo preset with these lines; returns the rules that block it.
         async fn reserves(&self, lines: &str, request: Request) -> Vec<String> {
             let lines = format!("preset = \"demo\"\ncooldown_seconds = 0\n{lines}");
             let caps = parse(&lines, std::path::Path::new("p.toml")).unwrap().caps(Phase::Thriving, false);
@@ -343,7 +344,7 @@ mod exits_and_failures {
         Micros::new(whole * 1_000_000).unwrap()
     }
 
-    /// A fair exit that may lose `loss` of the `sold` dollars that it sells.
+    /// A fair exit of `sold` dollars that may lose `loss`.
     fn exit(loss: u64, sold: u64) -> Request {
         Request {
             spend: dollars(loss),
@@ -360,7 +361,7 @@ mod exits_and_failures {
         }
     }
 
-    /// A revocation whose gas costs this much.
+    /// A revocation with this gas cost.
     fn revocation(gas: u64) -> Request {
         Request { trade: false, takes_back: true, exit: false, sold: [].into(), ..exit(gas, 0) }
     }
@@ -368,7 +369,7 @@ mod exits_and_failures {
     #[tokio::test]
     async fn two_exits_that_were_checked_at_the_same_time_pass_no_limit_together() {
         let cap = "max_daily_spend_usd = \"150\"\n";
-        // By what they may lose, by what they sell, and by the rate of trades.
+        // By possible loss, by sold value, and by the rate of trades.
         let rate = "max_trades_per_hour = 1\n";
         for (lines, first, second, rule) in [
             (cap, exit(100, 0), exit(60, 0), "max_daily_spend_usd"),
@@ -378,7 +379,7 @@ mod exits_and_failures {
             let book = Book::new();
             assert_eq!(book.reserves(lines, first).await, [""; 0]);
             assert_eq!(book.reserves(lines, second.clone()).await, [rule]);
-            // Once the operator was asked about it.
+            // After the operator approved it.
             assert_eq!(book.reserves(lines, Request { asked: true, ..second }).await, [""; 0]);
         }
     }
@@ -394,8 +395,8 @@ mod exits_and_failures {
     }
 
     impl House {
-        /// From now on another process reserves an action of this account whenever one is about to be reserved: after every
-        /// check, and in the transaction that reserves. It counts for 60 dollars and sells as much where it is an exit.
+        /// From now on another process reserves an action of this account whenever one is about to be reserved: after
+        /// every check, in the same transaction. It counts for 60 dollars, and sells the same value if it is an exit.
         fn reserve_beside(&self, exit: bool) {
             let [ledger] = &std::fs::read_dir(self.folder.path().join("data/ledger")).unwrap().collect::<Vec<_>>()[..]
             else {
@@ -426,7 +427,7 @@ mod exits_and_failures {
     async fn an_exit_beside_another_process_is_refused_where_it_is_reserved() {
         let house = House::with_policy(CAP).await;
         let golem = house.golem("mallory", "trade-executor");
-        // About 136 of the 150 dollars that exits sell in a day without asking.
+        // About 136 of the 150 dollars that exits may sell in a day without approval.
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.04")).await;
         assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
         assert_ne!(previewed.data.as_ref().unwrap()["approval"], "approval", "{previewed:#?}");
@@ -468,7 +469,7 @@ mod exits_and_failures {
         let lines = "max_gas_usd = \"10\"\nmax_revocations_per_hour = 100\n";
         for _ in 0..5 {
             assert_eq!(book.reserves(lines, revocation(10)).await, [""; 0]);
-            // Within the rate of an hour, at any time of the day.
+            // Within the hourly rate, at any time of the day.
             book.now += 3_600_000;
         }
         assert_eq!(book.reserves(lines, revocation(1)).await, ["max_gas_usd"]);
@@ -495,7 +496,7 @@ mod exits_and_failures {
         let mut book = Book::new();
         book.ends(100, FAILED).await;
         book.ends(40, FAILED).await;
-        // A tenth of the largest that failed is 10.
+        // A tenth of the largest failed action is 10.
         assert_eq!(book.ends(9, DONE).await, Breaker::Closed { failures: 2 });
         assert_eq!(book.ends(10, DONE).await, Breaker::Closed { failures: 0 });
     }

@@ -1,6 +1,6 @@
-//! Attacks on Bardo: each case plays an attacker and holds Bardo to a promise of `SECURITY.md`.
+//! Attacks on Bardo: each case plays an attacker and checks a promise of `SECURITY.md`.
 //!
-//! One file per attacked surface. `SECURITY.md` names every case beside the promise it proves; [`named`] fails when the
+//! One file per attacked surface. `SECURITY.md` names every case beside the promise it proves; [`named`] fails if the
 //! two differ. Cases that need a terminal run the real binary in a pseudo-terminal.
 
 mod allowances;
@@ -10,7 +10,7 @@ mod devnet_process;
 mod endpoints;
 mod exits;
 mod files;
-#[allow(dead_code)] // Other test programs need the rest of it.
+#[allow(dead_code)] // Other test programs use the rest of it.
 #[path = "../golem/world.rs"]
 mod golem_world;
 mod limits;
@@ -27,5 +27,5 @@ mod real_network;
 mod take_back;
 mod tokens;
 #[path = "../pipeline/world.rs"]
-#[allow(dead_code)] // The pipeline's own tests need more of it.
+#[allow(dead_code)] // The pipeline tests use more of it.
 mod world;

@@ -1,4 +1,4 @@
-//! `SECURITY.md` and the attack cases, compared name by name.
+//! Compares `SECURITY.md` with the attack cases by name.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -50,7 +50,7 @@ const PASSWORD: &str = "correct horse battery";
 const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const OTHER_KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
 
-/// A key file's text, made once each: it takes a while on purpose.
+/// Texts of key files, created once: key derivation is slow by design.
 static KEY_FILE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| key_file(KEY, PASSWORD));
 static OTHER_KEY_FILE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| key_file(OTHER_KEY, "attackers own"));
 
@@ -63,7 +63,7 @@ fn key_file(key: &str, password: &str) -> String {
     std::fs::read_to_string(entry.path).unwrap()
 }
 
-/// A home whose data folder has one key file.
+/// Home with one key file in its data directory.
 fn home() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     add_key(home.path(), "main", &KEY_FILE);
@@ -87,7 +87,7 @@ fn stop_file(home: &Path) -> StopFile {
     StopFile::in_folder(&data(home))
 }
 
-/// A home with a key and a halt in force.
+/// Home with a key and a halt in force.
 fn halted() -> tempfile::TempDir {
     let home = home();
     stop_file(home.path()).raise(StopLevel::Halt, "odd prices", "operator", now()).unwrap();
@@ -102,20 +102,20 @@ fn is_halted(home: &Path) -> bool {
     stop_file(home).read().level() >= Some(StopLevel::Halt)
 }
 
-/// The binary, alone with this home.
+/// The binary with an environment of only this home.
 fn bardo(home: &Path, arguments: &[&str]) -> Process {
     let mut command = Process::new(env!("CARGO_BIN_EXE_bardo"));
     command.env_clear().env("BARDO_HOME", home).args(arguments);
     command
 }
 
-/// The binary on a terminal of its own. Each of `lines` is typed once the terminal shows what stands before it. What was
-/// shown, and the exit code.
+/// Runs the binary on a terminal of its own. Each of `lines` is a prompt and the text that is typed once it appears.
+/// Returns the output and the exit code.
 fn on_a_terminal(home: &Path, variables: &[(&str, &str)], arguments: &[&str], lines: &[(&str, &str)]) -> (String, u32) {
     on_a_terminal_with(home, variables, arguments, lines, |_| {})
 }
 
-/// The same, with something done before each line is typed.
+/// Runs the binary on a terminal, and calls a function before each line is typed.
 fn on_a_terminal_with(
     home: &Path,
     variables: &[(&str, &str)],
@@ -124,7 +124,7 @@ fn on_a_terminal_with(
     meanwhile: impl Fn(usize),
 ) -> (String, u32) {
     let pty = native_pty_system().openpty(PtySize { rows: 50, cols: 200, pixel_width: 0, pixel_height: 0 }).unwrap();
-    // The shell is there to open a descriptor for whoever asks for one.
+    // The shell can open a descriptor if one is requested.
     let mut command = CommandBuilder::new("/bin/sh");
     command.env_clear();
     command.env("BARDO", env!("CARGO_BIN_EXE_bardo"));
@@ -174,7 +174,7 @@ fn on_a_terminal_with(
     (text(), code)
 }
 
-/// What `bardo resume` asks for, in its order.
+/// Prompts of `bardo resume`, in order.
 const WORD: &str = "Type `resume` to do it: ";
 const ASKED: &str = "password of the key main: ";
 
@@ -190,12 +190,12 @@ fn a_script_that_pipes_the_word_into_resume_lifts_nothing() {
 #[test]
 fn a_script_on_a_terminal_without_the_password_lifts_nothing() {
     let home = halted();
-    // The word alone, and then what a script would try.
+    // The word alone, then other inputs that a script would try.
     for tried in ["\r", "resume\r", "yes\r", "\u{3}", "\u{4}", "\u{1b}"] {
         let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, tried)]);
         assert_ne!(code, 0, "{tried:?}: {shown}");
         assert!(is_halted(home.path()), "{tried:?}");
-        // Each is a guess of its own here.
+        // Each counts as a first guess here.
         let _none = std::fs::remove_file(data(home.path()).join("password-attempts"));
     }
 }
@@ -213,7 +213,7 @@ fn the_password_lifts_a_halt_and_is_never_shown() {
 #[test]
 fn wrong_passwords_are_slowed_down_and_recorded() {
     let home = halted();
-    // A ledger, on whose audit log the attempts go.
+    // Creates a ledger, whose audit log records the attempts.
     assert!(bardo(home.path(), &["halt", "--json"]).output().unwrap().status.success());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let folder = bardo::runtime::data::DataFolder::at(&data(home.path()));
@@ -228,11 +228,11 @@ fn wrong_passwords_are_slowed_down_and_recorded() {
         assert_eq!(recorded()["wrong"], attempt, "each guess is recorded");
         assert!((begun..=now()).contains(&recorded()["last"].as_u64().unwrap()), "{}", recorded());
     }
-    // On a slow machine the pause is over before the next process begins. With the last guess put into the future, the
-    // whole pause is always left: a clock before it shortens nothing.
+    // On a slow machine the pause would end before the next process starts. With the last guess in the future, the
+    // whole pause always remains: an earlier clock does not shorten it.
     let later = json!({ "wrong": 3, "last": now() + 3_600_000 });
     std::fs::write(&attempts, later.to_string()).unwrap();
-    // Now even the right one waits.
+    // Now even the correct password must wait.
     for password in ["guess 4", PASSWORD] {
         let typed = format!("{password}\r");
         let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
@@ -343,7 +343,7 @@ fn a_link_in_the_place_of_the_stop_file_keeps_the_halt() {
     }
 }
 
-/// The password check of this home, and the passwords it takes.
+/// Password check of this home, and its correct passwords.
 fn gate(home: &Path) -> (Reauthentication, Vec<(KeyName, Password)>) {
     let gate = Reauthentication::new(&data(home), data(home).join("keys"));
     (gate, vec![("main".parse().unwrap(), Password::new(PASSWORD.to_owned()))])
@@ -360,7 +360,7 @@ fn a_proof_lifts_only_the_stop_that_was_shown() {
     // For another level.
     let refused = file.lower(&shown, None, "", "script", at, proof(Some(StopLevel::Pause)));
     assert!(matches!(refused, Err(StopError::Proof(ProofError::OtherAction))), "{refused:?}");
-    // For a stop that was replaced by a higher one since.
+    // For a stop that a higher one has replaced.
     let earlier = proof(None);
     file.raise(StopLevel::Revoke, "the key may be stolen", "operator", at).unwrap();
     let refused = file.lower(&file.read(), None, "", "script", at, earlier);
@@ -381,7 +381,7 @@ fn an_old_proof_and_one_of_another_folder_lift_nothing() {
         let refused = file.lower(&shown, None, "", "script", moment, proof);
         assert!(matches!(refused, Err(StopError::Proof(ProofError::Expired))), "{refused:?}");
     }
-    // A folder without keys makes proofs for anyone, and for itself alone.
+    // A folder without keys creates proofs for anyone, but they are valid there only.
     let keyless = Reauthentication::new(other.path(), other.path().join("keys"));
     let proof = keyless.prove(wanted, false, &[], at).unwrap();
     let refused = file.lower(&shown, None, "", "script", at, proof);
@@ -403,12 +403,12 @@ fn an_approval_takes_the_password_of_the_account_that_signs() {
     let wrong = [("main".parse().unwrap(), Password::new("attackers own".to_owned()))];
     let refused = gate.prove(wanted(account), false, &wrong, now()).unwrap_err();
     assert!(matches!(refused, ReauthenticationError::Key(KeystoreError::Password { .. })), "{refused}");
-    // An account whose key is not here at all.
+    // An account without a key in this folder.
     let refused = gate.prove(wanted(Address::repeat_byte(9)), false, &own, now()).unwrap_err();
     assert!(matches!(refused, ReauthenticationError::NoKeyOf { .. }), "{refused}");
 }
 
-/// A server of Ethereum's mainnet, as far as a policy needs one.
+/// Minimal server that a policy accepts as Ethereum's mainnet.
 fn mainnet() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ethereum=http://{}", listener.local_addr().unwrap());
@@ -444,19 +444,19 @@ fn answer(stream: &mut std::net::TcpStream) -> Option<()> {
     stream.write_all(format!("{head}{said}").as_bytes()).ok()
 }
 
-/// A home with a key, on a real network, where a looser policy waits.
+/// Home with a key, on a real network, with a pending looser policy.
 fn with_a_looser_policy() -> (tempfile::TempDir, String) {
     let (home, url) = (home(), mainnet());
     let policy = home.path().join("policy.toml");
     std::fs::write(&policy, "preset = \"paranoid\"\nmax_gas_usd = \"3\"\n").unwrap();
-    // On a ledger that is new the file is taken as it is.
+    // A new ledger accepts the file as it is.
     let first = bardo(home.path(), &["--rpc", &url, "policy", "accept"]).stdin(Stdio::null()).output().unwrap();
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
     std::fs::write(&policy, "preset = \"paranoid\"\nmax_gas_usd = \"44\"\n").unwrap();
     (home, url)
 }
 
-/// Whether the looser policy still waits.
+/// True if the looser policy is still pending.
 fn waits(home: &Path, url: &str) -> bool {
     let asked = bardo(home, &["--rpc", url, "policy", "accept"]).stdin(Stdio::null()).output().unwrap();
     String::from_utf8(asked.stderr).unwrap().contains("max_gas_usd")
@@ -481,7 +481,7 @@ fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
     let policy = home.path().join("policy.toml");
     let accept = ["--rpc", url.as_str(), "policy", "accept"];
     let typed = format!("{PASSWORD}\r");
-    // After it was shown and before the word, and after the word and before the password.
+    // Once between the display and the word, once between the word and the password.
     for moment in 0..2 {
         std::fs::write(&policy, "preset = \"paranoid\"\nmax_gas_usd = \"44\"\n").unwrap();
         let change = |number| {
@@ -505,19 +505,19 @@ fn resetting_the_breaker_takes_the_password_on_a_real_network() {
     assert!(code != 0 && !shown.contains("the breaker is closed"), "{shown}");
 }
 
-/// Somebody who does nothing.
+/// Actor that does nothing.
 struct Nobody;
 
 impl Actor for Nobody {
     fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // A session that has gone is left as well.
+            // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
         })
     }
 }
 
-/// A console's session on mainnet that rehearses, with the account's key unlocked.
+/// Console session on mainnet in paper mode, with the account's key unlocked.
 struct Rehearsal {
     home: tempfile::TempDir,
     handle: Handle,
@@ -526,7 +526,7 @@ struct Rehearsal {
 impl Rehearsal {
     async fn open() -> Self {
         let (home, url) = (tempfile::tempdir().unwrap(), mainnet());
-        // A key belongs to one ledger, and signs in no other.
+        // A key belongs to one ledger and signs in no other.
         let ledger = DataFolder::at(&data(home.path())).open_real_ledger(now()).await.unwrap();
         let keystore = Keystore::at(data(home.path()).join("keys"));
         let (secret, password) = (SecretKey::from_hex(KEY).unwrap(), Password::new(PASSWORD.to_owned()));
@@ -545,7 +545,7 @@ impl Rehearsal {
         self.handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
-    /// The first news of which `pick` makes something.
+    /// Waits for the first message for which `pick` returns a value.
     async fn until<T>(&mut self, what: &str, mut pick: impl FnMut(News) -> Option<T>) -> T {
         let waiting = async {
             loop {
@@ -561,7 +561,8 @@ impl Rehearsal {
         tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("never: {what}"))
     }
 
-    /// Approves the question under `key`, with `password`; whether that was done, and what was said: `said` where it was.
+    /// Approves the request under `key` with `password`; returns the success and the message, which contains `said` on
+    /// success.
     async fn approve(&mut self, key: QuestionKey, password: Option<&str>, said: &str) -> (bool, String) {
         let password = password.map(|typed| Password::new(typed.to_owned()));
         let (answer, confirmation) = (OperatorAnswer::Once, Confirmation::default());
@@ -573,8 +574,8 @@ impl Rehearsal {
         .await
     }
 
-    /// Approves the question about `about` without a password and with a wrong one, and then with the right one, upon which
-    /// `said` is said.
+    /// Tries to approve the request about `about` without a password and with a wrong one, then approves it with the
+    /// correct one and expects the message `said`.
     async fn takes_the_password(&mut self, about: &About, said: &str) {
         let asked = self
             .until("a question", |news| match news {
@@ -612,7 +613,7 @@ async fn selling_everything_takes_the_password_on_a_real_network() {
 fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
     let (network, home) = (RealNetwork::start(32), tempfile::tempdir().unwrap());
     network.settle_in(home.path(), "");
-    // The ledger knows the account before its first transaction, which another program then makes.
+    // The ledger knows the account before its first transaction, which another program then sends.
     let database = data(home.path()).join("ledger/real/ledger.db");
     let ledger = rusqlite::Connection::open(&database).unwrap();
     let account = real_network::ACCOUNT.parse::<Address>().unwrap();
@@ -627,7 +628,7 @@ fn taking_the_chain_to_be_right_takes_the_password_on_a_real_network() {
         let (shown, code) = on_a_terminal(home.path(), &[], &reconcile, &[word, (ASKED, tried)]);
         assert!(code != 0 && next() == 0, "{tried:?}: {shown}");
     }
-    // The word alone, typed into a pipe, is no terminal's.
+    // The word piped into stdin does not come from a terminal.
     let mut piped = bardo(home.path(), &reconcile).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     piped.stdin.take().unwrap().write_all(format!("reconcile\n{PASSWORD}\n").as_bytes()).unwrap();
     assert!(!piped.wait().unwrap().success());
@@ -660,10 +661,10 @@ async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirme
         reconcile::take_over(&opened, &ledger, &clock, shown, "a test", proof).await
     };
     let next = || ledger.store.read(|connection| sender::lane(connection, shown.chain_id, account)).unwrap().next;
-    // Confirmed as it was shown, while the chain says something else by now.
+    // Confirmed as shown, while the chain's state has changed since.
     let refused = take_over(&other, &other).await.unwrap_err();
     assert!(refused.message().contains("state has changed"), "{refused}");
-    // As the chain stands, confirmed for other nonces.
+    // The chain's present state, confirmed for other nonces.
     let refused = take_over(&shown, &other).await.unwrap_err();
     assert_eq!((refused.code(), next()), (ErrorCode::ApprovalRequired, None), "{refused}");
     take_over(&shown, &shown).await.unwrap();
@@ -681,7 +682,7 @@ fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
         let refused = gate.prove(wanted, false, &[], now()).unwrap_err();
         assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
     }
-    // A stop holds on every network, so a devnet is no excuse.
+    // A stop applies to every network, so a devnet is no exception.
     let wanted = Authorisation::lower_stop(&InForce::None, None);
     let refused = gate.prove(wanted, true, &[], now()).unwrap_err();
     assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
@@ -704,13 +705,13 @@ async fn a_policy_that_was_deleted_from_the_ledger_accepts_no_looser_file() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("policy.toml"), tight).unwrap();
-        // A ledger that is new takes the file as it is.
+        // A new ledger accepts the file as it is.
         let first = rules(folder.path()).await;
         assert!(first.pending().is_none());
         drop(first);
         rusqlite::Connection::open(folder.path().join("ledger.db")).unwrap().execute_batch(tamper).unwrap();
         std::fs::write(folder.path().join("policy.toml"), loose).unwrap();
-        // And so it stays for every process that comes after.
+        // The same for every later process.
         for _ in 0..2 {
             let after = rules(folder.path()).await;
             let waits = after.pending().unwrap_or_else(|| panic!("nobody was asked: {tamper}"));
@@ -721,7 +722,7 @@ async fn a_policy_that_was_deleted_from_the_ledger_accepts_no_looser_file() {
     }
 }
 
-/// A wall clock that a test sets forward or back, and a monotonic one that only a test moves, in milliseconds.
+/// Wall clock that a test sets forward or back, and a monotonic one that only a test advances, in milliseconds.
 #[derive(Debug, Default)]
 struct Clocks {
     wall: AtomicI64,
@@ -738,7 +739,7 @@ impl Clock for Clocks {
     }
 }
 
-/// A queue of questions with clocks of its own, and an agent's actions on the devnet.
+/// Approval queue with such clocks, and an agent's actions on the devnet.
 struct Queue {
     world: World,
     clocks: Arc<Clocks>,
@@ -757,7 +758,7 @@ impl Queue {
         Self { world, clocks, desk }
     }
 
-    /// The agent's swap of this much USDC for WETH.
+    /// The agent's swap of this amount of USDC for WETH.
     async fn swap(&self, usdc: u64) -> Arc<Preview> {
         self.preview("ada", self.world.swap(usdc).await).await
     }
@@ -772,7 +773,7 @@ impl Queue {
         self.desk.answer(preview.permit.permit_id, Answer::Refuse { reason }).unwrap();
     }
 
-    /// Asks and refuses; whether it was asked at all, else in how many seconds it may be.
+    /// Requests approval and rejects it. Error: the request was not accepted; seconds until it may be.
     async fn refused(&self, preview: Arc<Preview>) -> Result<(), u64> {
         let mut ticket = self.desk.ask(Arc::clone(&preview));
         if self.desk.pending().is_empty() {
@@ -784,7 +785,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Approves swaps like this one for ten minutes.
+    /// Grants a standing approval for swaps like this one for ten minutes.
     async fn grant(&self, preview: &Arc<Preview>) {
         let mut ticket = self.desk.ask(Arc::clone(preview));
         let similar = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
@@ -801,7 +802,7 @@ async fn a_standing_approval_ends_while_the_machine_is_suspended() {
     queue.grant(&first).await;
     let next = queue.swap(11 * USDC).await;
     assert!(queue.desk.granted(&next).is_some());
-    // The monotonic clock stands still, the wall clock does not.
+    // The monotonic clock stands still, the wall clock advances.
     queue.clocks.wall.fetch_add(8 * 3_600_000, Ordering::SeqCst);
     assert!(queue.desk.granted(&next).is_none());
     assert!(queue.desk.grants().is_empty());
@@ -817,7 +818,7 @@ async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
     assert!(queue.desk.granted(&next).is_some());
     queue.clocks.wall.fetch_sub(3_600_000, Ordering::SeqCst);
     assert!(queue.desk.granted(&next).is_none());
-    // Nor does it come back with the clock.
+    // It does not return with the clock.
     queue.clocks.wall.fetch_add(3_600_000, Ordering::SeqCst);
     assert!(queue.desk.granted(&next).is_none());
 }
@@ -826,17 +827,17 @@ async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
 async fn a_refused_action_is_not_asked_again_in_another_shape() {
     let queue = Queue::new(2).await;
     assert_eq!(queue.refused(queue.swap(100 * USDC).await).await, Ok(()));
-    // One unit more, one less, half of it, and by other calls.
+    // One unit more, one less, half of it, and other calls.
     for usdc in [100 * USDC, 100 * USDC + 1, 100 * USDC - 1, 50 * USDC] {
         assert_eq!(queue.refused(queue.swap(usdc).await).await, Err(60), "{usdc}");
     }
     let parts = queue.world.swap_in_parts(100 * USDC, None, 2).await;
     assert_eq!(queue.refused(queue.preview("ada", parts).await).await, Err(60));
-    // Through another tool that does the same.
+    // Through another tool with the same effect.
     let mut other = queue.world.swap(100 * USDC).await;
     other.tool.name = "another_tool";
     assert_eq!(queue.refused(queue.preview("ada", other).await).await, Err(60));
-    // Another action is another question, and what the operator asks for is always asked.
+    // Another action is another request, and the operator's own requests are always accepted.
     assert_eq!(queue.refused(queue.preview("ada", queue.world.approval(5)).await).await, Ok(()));
     assert_eq!(queue.refused(queue.preview("operator", queue.world.swap(USDC).await).await).await, Ok(()));
     assert_eq!(queue.refused(queue.preview("operator", queue.world.swap(USDC).await).await).await, Ok(()));
@@ -850,7 +851,7 @@ async fn each_refusal_of_the_same_makes_the_next_pause_longer() {
         assert_eq!(queue.refused(Arc::clone(&asked)).await, Ok(()));
         asked = queue.swap(100 * USDC).await;
         assert_eq!(queue.refused(Arc::clone(&asked)).await, Err(seconds));
-        // A wall clock that is set forward shortens no pause.
+        // Setting the wall clock forward shortens no pause.
         queue.clocks.wall.fetch_add(60, Ordering::SeqCst);
         queue.clocks.steady.fetch_add(seconds * 1_000 - 1, Ordering::SeqCst);
         assert_eq!(queue.refused(Arc::clone(&asked)).await, Err(1));
@@ -865,7 +866,7 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
     let too_many = async |queue: &Queue| {
         let mut ticket = queue.desk.ask(Arc::clone(&asked));
         let is_open = queue.desk.pending().len();
-        // One that is open is dropped here, which withdraws it.
+        // An open request is dropped here, which withdraws it.
         match tokio::time::timeout(Duration::from_millis(50), ticket.decision()).await {
             Ok(Decision::NotAsked(AskRefused::TooMany { retry_after_seconds, .. })) => Some(retry_after_seconds),
             Ok(other) => panic!("{other:?}"),
@@ -879,13 +880,13 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
     assert_eq!(too_many(&queue).await, Some(60));
     assert_eq!(queue.desk.pending().len(), MAX_OPEN);
     drop(open);
-    // Asked and withdrawn again and again.
+    // Requested and withdrawn again and again.
     for _ in MAX_OPEN..MAX_UNANSWERED {
         assert_eq!(too_many(&queue).await, None);
     }
     assert_eq!(too_many(&queue).await, Some(600));
     assert!(queue.desk.pending().is_empty());
-    // The operator's own questions are asked all the same.
+    // The operator's own requests are accepted all the same.
     let own = queue.preview("operator", queue.world.swap(USDC).await).await;
     let _ticket = queue.desk.ask(own);
     assert_eq!(queue.desk.pending().len(), 1);
@@ -903,7 +904,7 @@ async fn where_a_proof_is_needed_no_key_press_approves() {
         let refused = queue.desk.answer(permit_id, answer);
         assert_eq!(refused, Err(AnswerError::Unproved(ProofError::NoPassword)));
     }
-    // A proof for another question, or by another account.
+    // A proof for another request, or for another account.
     let keyless = tempfile::tempdir().unwrap();
     let gate = Reauthentication::new(keyless.path(), keyless.path().join("keys"));
     let proof = |permit_id, account| {

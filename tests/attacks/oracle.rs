@@ -1,6 +1,6 @@
-//! A rollup whose fee oracle is hostile: what it asks beside gas is bounded by no signature, so it is bounded before each.
+//! A rollup with a hostile fee oracle. No signature bounds the data fee, so it is bounded before each signature.
 //!
-//! The devnet plays the rollup: `FeeOracle` of the fixtures answers whatever its owner writes into its storage.
+//! The devnet plays the rollup: `FeeOracle` of the fixtures returns the values that its owner writes into its storage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,10 +23,10 @@ use crate::world::{Hook, World};
 const ORACLE: Address = address!("0x0000000000000000000000000000000000f0ac1e");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 
-/// A thousandth of a coin for each transaction: about three dollars.
+/// A thousandth of a native token per transaction: about three dollars.
 const MODEST: u64 = 1_000_000_000_000_000;
 
-/// A coin for each transaction.
+/// One native token per transaction.
 const HUGE: u64 = 1_000_000_000_000_000_000;
 
 const REVERTS: U256 = U256::ONE;
@@ -35,14 +35,14 @@ fn slot(number: u64) -> U256 {
     U256::from(number)
 }
 
-/// The oracle's code, from its creation code: what follows the first `RETURN`, `INVALID`.
+/// Runtime code of the oracle: the part of its creation code after the first `RETURN`, `INVALID`.
 fn runtime() -> Bytes {
     let creation = hex::decode(include_str!("../fixtures/contracts/FeeOracle.hex").trim()).unwrap();
     let end = creation.windows(2).position(|pair| pair == [0xf3, 0xfe]).unwrap();
     creation[end + 2..].to_vec().into()
 }
 
-/// A devnet whose configuration calls it a rollup, and an agent on it.
+/// Devnet that the configuration declares to be a rollup, and an agent on it.
 async fn rollup() -> (House, PiSession) {
     let lines = format!("[chains.ethereum]\ndata_fee_oracle = \"{ORACLE}\"\n");
     let house = House::configured("preset = \"demo\"\n", &lines).await;
@@ -88,7 +88,7 @@ fn exit() -> Value {
     swap("WETH", "USDC", "0.02")
 }
 
-/// Refused before anything is signed, with this code and a reason that says this.
+/// Asserts a refusal before anything is signed, with this code and a reason that contains `says`.
 async fn refused(house: &House, golem: &PiSession, action: Value, expected: ErrorCode, says: &str) {
     let sent = house.sent().await;
     let answer = act(golem, action).await;
@@ -111,17 +111,17 @@ async fn a_huge_fee_stops_exits_and_revocations_until_it_falls() {
         asks(&house, U256::from(HUGE)).await;
         refused(&house, &golem, exit(), spending, "max_gas_usd").await;
         refused(&house, &golem, kind("revoke", None), spending, "max_gas_usd").await;
-        // So much that no dollars can be told of it, and so much that twice it overflows.
+        // A fee that exceeds any dollar figure, and one that overflows when doubled.
         for fee in [U256::MAX, U256::MAX >> 1] {
             asks(&house, fee).await;
             let unknown = ErrorCode::SafetyPriceUnknown;
-            // Under a stop only a fair exit passes, and of this one nobody can tell what it costs.
+            // Under a stop only a fair exit passes, and the cost of this one is unknown.
             let by_exit = level.map_or(unknown, |_| ErrorCode::Halted);
             refused(&house, &golem, exit(), by_exit, "base chain").await;
             refused(&house, &golem, kind("revoke", None), unknown, "base chain").await;
         }
     }
-    // Within the bound both go through, under the stop as well.
+    // Within the bound both succeed, also under the stop.
     asks(&house, U256::from(MODEST)).await;
     let back = act(&golem, kind("revoke", None)).await;
     assert_eq!(back.status, Status::Success, "{back:#?}");
@@ -162,8 +162,8 @@ async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
     assert_eq!(back.status, Status::Success, "{back:#?}");
 }
 
-/// A plan of two transactions, behind the first signature of which the oracle's slot becomes this: how it ends, how many
-/// transactions were signed, and what Permit2 may still take.
+/// A plan of two transactions; after the first signature the oracle's slot gets this value. Returns the plan's end, the
+/// number of signed transactions, and the remaining allowance of Permit2.
 async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, usize, U256, Vec<String>) {
     let world = World::new(8).await;
     let oracle = Address::repeat_byte(0x0c);
@@ -196,13 +196,13 @@ async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, us
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
-    // Fifty times as much: the rest is not signed, and what the first gave is taken back within the rules' own bound.
+    // Fifty times as much: the rest is not signed, and the first allowance is revoked within the rules' own bound.
     let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), U256::from(50 * MODEST)).await;
     let State::Stopped { code, why } = state else { panic!("{state:?}") };
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded, "{why}");
     assert!(why.contains("base chain"), "{why}");
     assert_eq!((signed, left), (2, U256::ZERO), "the allowance and its revocation: {remarks:?}");
-    // A thousand coins: not even the revocation is paid for, and that is said.
+    // A thousand native tokens: not even the revocation is paid for, and the result reports that.
     let most = U256::from(HUGE) * U256::from(1_000);
     let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), most).await;
     assert!(matches!(state, State::Stopped { .. }), "{state:?}");
@@ -218,10 +218,10 @@ async fn an_oracle_that_falls_silent_between_two_transactions_of_a_plan_stops_th
     assert!(remarks.iter().any(|remark| remark.contains("could not be taken back")), "{remarks:?}");
 }
 
-/// What was paid counts, and not what the oracle had announced.
+/// The fee that was paid counts, not the one that the oracle announced.
 #[test]
 fn a_fee_above_what_was_announced_counts_in_full_once_it_is_paid() {
-    // Receipts of a rollup carry what was paid: a hundred times what the oracle asks.
+    // A rollup's receipts contain the fee that was paid: a hundred times the oracle's figure.
     let attack = Attack::new(
         1,
         0,
@@ -242,6 +242,6 @@ fn a_fee_above_what_was_announced_counts_in_full_once_it_is_paid() {
     let status = attack.call("check_safety_status", &json!({}));
     let caps = status["data"]["caps"].as_array().unwrap_or_else(|| panic!("{status:#}"));
     let day = caps.iter().find(|cap| cap["rule"] == "max_daily_spend_usd").unwrap();
-    // A tenth of a coin at about 3,400 dollars; twice what the oracle asked is 7.
+    // A tenth of a native token at about 3,400 dollars; twice the oracle's figure is 7.
     assert!(day["used_usd"].as_str().unwrap().parse::<f64>().unwrap() > 200.0, "{status:#}");
 }

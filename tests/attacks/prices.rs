@@ -1,5 +1,5 @@
-//! Manipulated prices: pools that anybody opens, parks liquidity in or trades with themselves, against what a token is
-//! said to be worth.
+//! Manipulated prices: pools that an attacker opens, parks liquidity in or wash-trades, against the reported value of a
+//! token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ use bardo::uniswap::twap::{PoolPrices, TwapPrices, TwapRules};
 use futures::future::BoxFuture;
 
 sol! {
-    /// Of the position manager, which numbers its positions.
+    /// Enumeration of the position manager, which numbers its positions.
     interface Enumerable {
         struct DecreaseLiquidityParams {
             uint256 tokenId;
@@ -50,15 +50,15 @@ sol! {
     }
 }
 
-/// The fee whose pools have a tick spacing of one: liquidity can be narrowest there.
+/// Fee of the pools with a tick spacing of one: their liquidity can be narrowest.
 const FEE: u32 = 100;
 
-/// The default of `safety.minimum_pool_depth_usd`.
+/// Default of `safety.minimum_pool_depth_usd`.
 fn depth() -> Usd {
     Usd::whole(50_000)
 }
 
-/// A price source that knows nothing of some tokens.
+/// Price source that does not know some tokens.
 #[derive(Debug)]
 struct Without(PriceChain, Vec<Address>);
 
@@ -76,7 +76,7 @@ impl PriceSource for Without {
     }
 }
 
-/// A devnet of this case's own and its prices.
+/// Devnet of this case, and its prices.
 struct Market {
     sandbox: Sandbox,
     deployment: Arc<Deployment>,
@@ -106,7 +106,7 @@ impl Market {
         Self { sandbox, deployment, client, prices, ground }
     }
 
-    /// The same market, in which `token` has no feed.
+    /// The same market without a feed for `token`.
     fn unfed(mut self, token: Token) -> Self {
         let source = Without(self.prices.clone(), vec![self.address(token)]);
         self.ground = Ground::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), depth());
@@ -117,7 +117,7 @@ impl Market {
         self.deployment.tokens[&token]
     }
 
-    /// The V3 pools that the devnet was made with and that trade `token`.
+    /// V3 pools of the devnet's genesis that trade `token`.
     fn genuine(&self, token: Token) -> Vec<Address> {
         let of = |pool: &&bardo::sandbox::genesis::Pool| {
             matches!(pool.venue, Venue::V3(_)) && [pool.token0.token, pool.token1.token].contains(&token)
@@ -134,7 +134,7 @@ impl Market {
         spreads.of[&self.address(token)].clone().map_err(|reason| reason.to_string())
     }
 
-    /// Dollars by the feed.
+    /// Feed price in dollars.
     async fn feed(&self, token: Token) -> f64 {
         let price = self.prices.price(self.address(token)).await.unwrap();
         dollars(price.usd)
@@ -157,7 +157,7 @@ impl Market {
         self.sandbox.chains()[0].devnet.mine().await.unwrap();
     }
 
-    /// Swaps so many raw units in a genuine pool of this fee.
+    /// Swaps this number of raw units in a genuine pool with this fee.
     async fn swap(&self, [from, to]: [Token; 2], fee: u32, raw: u128) {
         let router = self.deployment.swap_router;
         let approve = Erc20::approveCall { spender: router, value: U256::MAX };
@@ -174,7 +174,7 @@ impl Market {
         self.send(router, SwapRouter02::exactInputSingleCall { params }, 3_000_000).await;
     }
 
-    /// Opens a pool of `token` and a dollar coin with 18 decimals, where the token costs `price` dollars.
+    /// Opens a pool of `token` and a dollar token with 18 decimals, at `price` dollars.
     async fn open(&self, token: Token, price: f64) -> Bent<'_> {
         let (token, dai) = (self.address(token), self.address(Token::Dai));
         let token_first = token < dai;
@@ -204,7 +204,7 @@ impl Market {
     }
 }
 
-/// A pool that an attacker opened.
+/// Pool that an attacker opened.
 struct Bent<'a> {
     market: &'a Market,
     token0: Address,
@@ -218,12 +218,12 @@ struct Bent<'a> {
 }
 
 impl Bent<'_> {
-    /// Provides about so many dollars in whole on the ticks from `low` to `high` beside the pool's first one.
+    /// Provides about this many dollars in total on the ticks from `low` to `high`, relative to the pool's first tick.
     async fn provide(&self, low: i32, high: i32, dollars: f64) {
         self.provide_for(self.manager, low, high, dollars).await;
     }
 
-    /// The same, in a position of `recipient`.
+    /// Provides liquidity in a position of `recipient`.
     async fn provide_for(&self, recipient: Address, low: i32, high: i32, dollars: f64) {
         let wei = |dollars: f64| U256::from((dollars * 1e18) as u128);
         let (token, dai) = (wei(dollars / self.price), wei(dollars));
@@ -249,14 +249,14 @@ impl Bent<'_> {
         C::abi_decode_returns(&self.market.client.provider().call(request).await.unwrap()).unwrap()
     }
 
-    /// The newest position, and its liquidity.
+    /// Newest position and its liquidity.
     async fn newest(&self) -> (U256, u128) {
         let count = self.ask(Enumerable::totalSupplyCall {}).await;
         let position = self.ask(Enumerable::tokenByIndexCall { index: count - U256::from(1) }).await;
         (position, self.ask(NonfungiblePositionManager::positionsCall { tokenId: position }).await.liquidity)
     }
 
-    /// Swaps so many dollars of the dollar coin, and then time passes.
+    /// Swaps this many dollars of the dollar token, then lets time pass.
     async fn trade(&self, dollars: f64) {
         let out = if self.dai == self.token0 { self.token1 } else { self.token0 };
         let params = SwapRouter02::ExactInputSingleParams {
@@ -278,7 +278,7 @@ fn dollars(usd: Usd) -> f64 {
     usd.to_fixed(6, Rounding::Down).parse().unwrap()
 }
 
-/// Whether both are within 4 %: the fee of the widest pool and the market's lag.
+/// True if both are within 4 %: the fee of the widest pool and the market's lag.
 fn near(one: f64, other: f64) -> bool {
     (one / other - 1.0).abs() < 0.04
 }
@@ -296,7 +296,7 @@ async fn six_dollars_in_one_tick_are_no_price() {
     assert!(refused.contains("no feed prices it"), "{refused}");
 }
 
-/// The way to a chain that keeps what it is asked, and fails every request in which `failing` stands.
+/// Transport that records requests, and fails every request that contains `failing`.
 #[derive(Clone)]
 struct Watched {
     inner: BoxTransport,
@@ -324,14 +324,14 @@ impl tower::Service<RequestPacket> for Watched {
     }
 }
 
-/// A call of `ticks(int24)` of `pool` inside `aggregate3`, as far as it does not depend on the tick: target, that it may
-/// fail, where its calldata begins, and how long that is (multicall3.com; the ABI specification).
+/// Encoded call of `ticks(int24)` of `pool` inside `aggregate3`, up to the part that depends on the tick: target,
+/// permission to fail, offset and length of the calldata (multicall3.com; ABI specification).
 fn ticks_of(pool: Address) -> String {
     format!("{}{:064x}{:064x}{:064x}f30dba93", alloy::hex::encode(pool), 1, 0x60, 0x24)
 }
 
 impl Market {
-    /// What pools say of `token`, where requests in which `failing` stands fail; and what was asked.
+    /// Pool prices of `token` while requests that contain `failing` fail; also returns the requests.
     async fn pools(&self, token: Token, failing: Option<String>) -> (Result<PoolPrices, NoPrice>, Vec<String>) {
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let inner = self.client.provider().client().transport().clone();
@@ -363,7 +363,7 @@ async fn ticks_of_a_pool_that_holds_next_to_nothing_are_not_read() {
         bent.provide(-step, step, 3.0).await;
     }
     market.passes(1_000).await;
-    // Two ticks or more: it traded, and only what it holds keeps it out.
+    // Two ticks or more: the pool traded, and only its small depth excludes it.
     bent.trade(30.0).await;
     market.passes(1_000).await;
     let (told, heard) = market.pools(Token::Uni, None).await;
@@ -390,10 +390,11 @@ async fn a_pool_whose_ticks_cannot_be_read_loses_no_other_pool() {
 async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() {
     let market = Market::boot().unfed(Token::Uni);
     let bent = market.open(Token::Uni, 5.0 * 7.85).await;
-    // If that liquidity stood everywhere, 89,000 dollars or more could be traded within 2 %: the window's mean says so.
+    // If this liquidity were everywhere, 89,000 dollars or more could be traded within 2 %, according to the window's
+    // mean.
     bent.provide(-3, 3, 1_800.0).await;
     market.passes(1_000).await;
-    // A tick or more, and still inside.
+    // A tick or more, but still within the range.
     bent.trade(620.0).await;
     market.passes(1_000).await;
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
@@ -405,7 +406,7 @@ async fn far_parked_liquidity_around_one_tick_is_no_depth() {
     let market = Market::boot().unfed(Token::Uni);
     let bent = market.open(Token::Uni, 5.0 * 7.85).await;
     bent.provide(-1, 1, 3.0).await;
-    // Half a million dollars on either side, out of reach of what is near the mean.
+    // Half a million dollars on either side, out of reach of the range near the mean.
     bent.provide(-9_000, -600, 500_000.0).await;
     bent.provide(600, 9_000, 500_000.0).await;
     market.passes(1_000).await;
@@ -436,7 +437,7 @@ async fn a_pool_that_nobody_traded_in_is_no_price() {
     let genuine = market.genuine(Token::Uni);
     let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
     assert!(refused.contains("no feed prices it"), "{refused}");
-    // One trade in it, and a window over that: now it is a price, and one that no feed confirms.
+    // After one trade and a full window it counts as a price, which no feed confirms.
     bent.trade(50_000.0).await;
     market.passes(1_000).await;
     let spread = market.spread(Token::Uni, &genuine).await.unwrap();
@@ -462,7 +463,7 @@ async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
     let market = Market::boot();
     let feed = market.feed(Token::Weth).await;
     let bent = market.open(Token::Weth, feed / 2.0).await;
-    // Dollars alone, on the side of the price where WETH would be sold for them.
+    // Dollars only, on the side of the price where WETH would be sold for them.
     let (low, high) = if bent.token_first { (-400, 0) } else { (1, 401) };
     bent.provide(low, high, 5_000_000.0).await;
     market.passes(300).await;
@@ -513,7 +514,7 @@ async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
         assert!(near(dollars(spread.all.highest), fed) && near(dollars(spread.all.lowest), fed), "{spread:?}");
         assert!(spread.outvoted.is_some_and(|pool| dollars(pool) > fed * 4.0), "the operator is asked: {spread:?}");
         assert!(!spread.several_pools, "one pool is no majority: {spread:?}");
-        // Beside the genuine pools it is one of several, and their median is theirs.
+        // Beside the genuine pools it is one of several, and their median decides.
         let spread = market.spread(Token::Uni, &[]).await.unwrap();
         assert!(near(dollars(spread.all.highest), fed), "{spread:?}");
         assert!(spread.several_pools && spread.outvoted.is_none(), "{spread:?}");
@@ -536,12 +537,12 @@ async fn a_washed_price_without_a_feed_is_no_equity() {
     let held: BTreeMap<TokenId, (ChainToken, U256)> =
         BTreeMap::from([(uni.id, (uni, U256::from(10).pow(U256::from(21))))]);
     let portfolio = portfolio(&held, &spreads).unwrap();
-    // A thousand UNI at the washed price are 39,250 dollars, which no feed confirms.
+    // A thousand UNI at the wash-traded price are 39,250 dollars, which no feed confirms.
     assert_eq!(portfolio.equity, Usd::ZERO);
     assert!(dollars(portfolio.by_pools) > 30_000.0, "{portfolio:?}");
 }
 
-/// Purchases of a token that no feed prices, by an agent.
+/// An agent's purchases of a token without a price feed.
 mod unfed_purchases {
     use std::sync::OnceLock;
 
@@ -551,10 +552,10 @@ mod unfed_purchases {
     use super::*;
     use crate::golem_world::{House, swap};
 
-    /// UNI of the house below, which its prices do not know: the devnet's addresses follow from its seed.
+    /// Address of UNI in the harness below, whose prices do not know it: the devnet's addresses follow from its seed.
     static UNFED: OnceLock<Address> = OnceLock::new();
 
-    /// A house whose policy has this line, and in which only pools price UNI.
+    /// Harness whose policy has this line, and in which only pools price UNI.
     async fn house(line: &str) -> House {
         let uni = *UNFED.get_or_init(|| Market::boot().address(Token::Uni));
         let prices = |prices: PriceChain| {
@@ -593,7 +594,7 @@ mod unfed_purchases {
         let bought = buys(&house, "30", ApprovalMode::Always).await;
         assert_eq!(bought.status, Status::Success, "{bought:#?}");
         let sent = house.sent().await;
-        // What is held counts: 60 is more than 50.
+        // Existing holdings count: 60 is more than 50.
         let refused = buys(&house, "30", ApprovalMode::Always).await;
         assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
         let violations = refused.error.as_ref().unwrap().details()["violations"].to_string();
@@ -602,7 +603,7 @@ mod unfed_purchases {
     }
 }
 
-/// Quotes that come late: meanwhile the price moves, and whoever holds them back knows how.
+/// Late quotes: the price moves meanwhile, which a malicious quote source can exploit.
 mod late_quotes {
     use bardo::base::error::ErrorCode;
     use bardo::engine::{ApprovalMode, Call, Input};
@@ -613,7 +614,7 @@ mod late_quotes {
     use crate::golem_world::{House, swap};
     use crate::world::Shifted;
 
-    /// A source that holds each quote back for so many milliseconds, by the clock that everybody reads.
+    /// Quote source that delays each quote by this many milliseconds of the shared clock.
     #[derive(Debug)]
     struct Late(Arc<Shifted>, i64);
 
@@ -680,7 +681,7 @@ async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
     }
 }
 
-/// A pool that is bent around a trade of the account.
+/// A pool that is manipulated around a trade of the account.
 mod bent_trades {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -701,7 +702,7 @@ mod bent_trades {
     /// Dollars that move a pool of ten million by several percent.
     const BENDING: u64 = 3_000_000;
 
-    /// Buys `token` for dollars in its pool of this fee.
+    /// Buys `token` for dollars in its pool with this fee.
     fn bend(chain: &mut Chain, deployment: &Deployment, token: Token, fee: u32) {
         let cast = Cast::new().unwrap();
         let (usdc, amount) = (deployment.tokens[&Token::Usdc], U256::from(BENDING) * U256::from(1_000_000));
@@ -746,9 +747,10 @@ mod bent_trades {
         assert_eq!(house.sent().await, sent, "something was signed: {answer:#?}");
     }
 
-    /// A swap of 100 USDC for WETH whose pool is bent behind signature number `at`: how it ends, and dollars lost.
+    /// Swap of 100 USDC for WETH whose pool is manipulated after signature number `at`; returns its end and the loss in
+    /// dollars.
     async fn bent_behind_signature(account: usize, at: usize) -> (State, Vec<End>, U256, U256) {
-        // A devnet of this case's own: a pool stays bent.
+        // A devnet for this case only: a pool stays manipulated.
         let own: &'static Sandbox = Box::leak(Box::new(sandbox(6)));
         let world = World::over(own, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
         let preview = world.preview(world.swap(100_000_000).await).await.unwrap();

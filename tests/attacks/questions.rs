@@ -1,5 +1,5 @@
-//! Attacks on the approval queue that processes share through the ledger. The attacker can write the database and nothing
-//! else; the victim is the real binary, which asks for approval of a $1,500 swap or of a first payment.
+//! Attacks on the approval queue that processes share through the ledger. The attacker can only write to the database;
+//! the victim is the real binary, which requests approval of a $1,500 swap or of a first payment.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,21 +24,21 @@ use serde_json::{Value, json};
 use crate::devnet_process::{Devnet, ask, program};
 use crate::proof::proof;
 
-/// The first account of the development mnemonic, which the binary signs with on devnets.
+/// First account of the development mnemonic, with which the binary signs on devnets.
 const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
-/// How long a condition may take on a busy machine.
+/// Timeout for a condition on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What the operator has to lose: everything passes but what needs an approval.
+/// Policy that permits everything except actions that need approval.
 const POLICY: &str = "preset = \"demo\"\nmax_loss_bps = 1000\nmax_daily_spend_usd = \"1000000\"\n\
                       max_monthly_spend_usd = \"1000000\"\n[spending_limits]\nper_day = \"1000000\"\n";
 const NOW: u64 = 1;
 
-/// One devnet for all cases; each has a home of its own, and one at a time signs with the account.
+/// One devnet for all cases; each case has its own home, and one at a time signs with the account.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Ended with the last case that holds it.
+/// The devnet ends with the last case that uses it.
 static DEVNET: Mutex<Weak<Devnet>> = Mutex::new(Weak::new());
 
-/// The devnet, and the turn to sign.
+/// The devnet, and the lock for signing.
 struct Turn {
     devnet: Arc<Devnet>,
     _alone: MutexGuard<'static, ()>,
@@ -56,7 +56,7 @@ fn turn() -> Turn {
     Turn { devnet, _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner) }
 }
 
-/// A home with a call that waits for approval, as a process of its own. Ended when dropped.
+/// Home with a call that waits for approval in its own process, which is ended on drop.
 struct Victim {
     home: tempfile::TempDir,
     child: Child,
@@ -84,7 +84,7 @@ fn swap() -> (&'static str, Value) {
     ("uniswap_execute_swap", params)
 }
 
-/// A payment of 300 USDC to an address that was never paid.
+/// Payment of 300 USDC to an address that was never paid.
 fn payment(to: &str) -> (&'static str, Value) {
     ("wallet_transfer_token", json!({ "token": "USDC", "recipient": to, "amount": "300", "chain_id": "ethereum" }))
 }
@@ -123,14 +123,14 @@ impl Victim {
         self.home.path().join("data/queue-secrets").join(self.ledger_id())
     }
 
-    /// The attacker's hand on the database.
+    /// The attacker's database connection.
     fn attacker(&self) -> Connection {
         let database = Connection::open(self.database()).unwrap();
         database.busy_timeout(PATIENCE).unwrap();
         database
     }
 
-    /// A second process that holds the key of `account`.
+    /// Second process that holds the key of `account`.
     fn console_of(&self, account: Address) -> Shared {
         let shared = Shared::new(Store::open(StoreConfig::at(self.database()), ROOMS).unwrap());
         shared.unlock(self.key(account));
@@ -160,7 +160,7 @@ impl Victim {
         self.permit().parse().unwrap()
     }
 
-    /// A proof that the operator approves what is asked, as one on a devnet gives it.
+    /// Proof of the operator's approval, as on a devnet.
     fn proof(&self, now: u64) -> Option<OperatorProof> {
         let (permit_id, account) = (self.permit_id(), ACCOUNT.parse().unwrap());
         Some(proof(self.home.path(), Authorisation::Approve { permit_id, account }, now))
@@ -182,7 +182,7 @@ impl Victim {
         }
     }
 
-    /// The victim has seen the attack, reported it, removed the row and still waits; nothing was signed.
+    /// Waits until the victim has noticed and reported the attack, removed the row and still waits; nothing was signed.
     fn still_asks_and_has_reported(&mut self) {
         self.until("report", || self.forged() > 0);
         self.until("question", || self.question_row().is_some());
@@ -195,7 +195,7 @@ impl Victim {
         assert_eq!(self.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:resolved'"), 0);
     }
 
-    /// How the call ends: its status and its error's message.
+    /// Result of the call: its status and its error's message.
     fn ended(mut self) -> (String, u64) {
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -210,7 +210,7 @@ fn start(home: &Path, url: &str, call: &(&str, Value)) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Everything that a question requires, read and typed.
+/// Everything that a request requires to be read and typed.
 fn confirmed(question: &Question) -> Confirmation {
     question.requirement().met()
 }
@@ -237,7 +237,7 @@ async fn an_inserted_approval_approves_nothing_and_a_genuine_answer_still_counts
     let insert = "INSERT INTO shared_answer (permit_id, answer, said_by) VALUES (?1, ?2, ?3)";
     victim.attacker().execute(insert, params![permit, r#"{"answer":"once"}"#, "operator"]).unwrap();
     victim.still_asks_and_has_reported();
-    // One that has the form of a genuine one, with a tag of zeros, in the way of the genuine one.
+    // An answer in the form of a genuine one, with a tag of zeros, which blocks the genuine one.
     let text = json!({ "question": format!("0x{}", "00".repeat(32)), "answer": { "answer": "once" },
                        "confirmation": {}, "session": "x", "by": "operator", "at": 1 });
     let insert = "INSERT INTO shared_answer (permit_id, answer, said_by, tag, entry) VALUES (?1, ?2, ?3, ?4, 1)";
@@ -275,7 +275,7 @@ async fn an_approval_from_another_terminal_takes_a_proof_for_that_very_request()
     let other = Authorisation::Approve { permit_id: PermitId::random(), account };
     let other = proof(victim.home.path(), other, NOW);
     assert!(matches!(answer(Some(other)).await, ShareError::Proof(ProofError::OtherAction)));
-    // Of that very request, and by another account than the one that signs.
+    // For this very request, but for another account than the one that signs.
     let other = Authorisation::Approve { permit_id: victim.permit_id(), account: Address::repeat_byte(9) };
     let other = proof(victim.home.path(), other, NOW);
     assert!(matches!(answer(Some(other)).await, ShareError::Proof(ProofError::OtherAction)));
@@ -287,7 +287,7 @@ async fn an_approval_with_a_copied_tag_and_a_forged_audit_entry_approves_nothing
     let mut victim = Victim::asking(swap());
     let permit = victim.permit();
     let attacker = victim.attacker();
-    // The question's own tag, which is in the row for everyone to read, and an entry that looks like a genuine one.
+    // The request's own tag, which everyone can read in the row, and an entry that imitates a genuine one.
     let tag: Vec<u8> = attacker
         .query_row("SELECT tag FROM shared_question WHERE permit_id = ?1", [&permit], |row| row.get(0))
         .unwrap();
@@ -321,7 +321,8 @@ async fn an_approval_by_another_accounts_key_approves_nothing() {
     attacker.execute(insert, params![permit, text, tag.as_slice()]).unwrap();
     victim.still_asks_and_has_reported();
 
-    // Nor does a console of that account see the question, or answer it: the operator's proof is for the account that asks.
+    // A console of that account neither sees the request nor answers it: the operator's proof is for the asking
+    // account.
     let console = victim.console_of(Address::repeat_byte(0x42));
     assert!(console.others().unwrap().is_empty());
     let answered = console
@@ -343,7 +344,7 @@ async fn a_process_without_the_accounts_key_neither_sees_nor_answers() {
     victim.has_signed_nothing();
 }
 
-/// Changes a value of the stored question, where `path` leads to it.
+/// Changes a value of the stored request, if `path` leads to it.
 fn rewrite(victim: &Victim, permit: &str, path: &str, value: Value) {
     let attacker = victim.attacker();
     let select = "SELECT question FROM shared_question WHERE permit_id = ?1";
@@ -375,7 +376,7 @@ async fn a_rewritten_question_is_not_drawn_whatever_was_rewritten() {
     ] {
         let (permit, reports) = (victim.permit(), victim.forged());
         rewrite(&victim, &permit, path, value);
-        // The victim finds it changed and stores it again; until then nobody draws it.
+        // The victim detects the change and stores the request again; until then nobody displays it.
         if let Some(drawn) = console.others().unwrap().pop() {
             assert_eq!(drawn, genuine, "{path}");
         }
@@ -392,13 +393,13 @@ async fn questions_with_swapped_permits_or_tags_are_not_drawn() {
     let console = victim.console();
     let genuine = shown(&console);
     let attacker = victim.attacker();
-    // A copy under another permit, which keeps text and tag.
+    // A copy under another permit, with text and tag.
     let copy = "INSERT INTO shared_question (permit_id, session, question, account, tag)
                 SELECT ?1, session, question, account, tag FROM shared_question";
     attacker.execute(copy, [PermitId::random().to_string()]).unwrap();
     let drawn = console.others().unwrap();
     assert!(drawn.iter().all(|one| *one == genuine) && drawn.len() <= 1, "{drawn:?}");
-    // The same with another text of the attacker's, and without an account, as an older version stored it.
+    // The same with another text of the attacker, and without an account, as an older version stored it.
     let insert = "INSERT INTO shared_question (permit_id, session, question) SELECT ?1, session, '{}' FROM shared_question LIMIT 1";
     attacker.execute(insert, [PermitId::random().to_string()]).unwrap();
     let drawn = console.others().unwrap();
@@ -410,7 +411,7 @@ async fn the_console_reports_a_forged_question_once() {
     let victim = Victim::asking(swap());
     let console = victim.console();
     shown(&console);
-    // Of a living session that is not the asking one: the console's own session file is there, another store's is too.
+    // For a live session other than the asking one: the console's session file exists, and so does another store's.
     let third = Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap();
     let insert =
         "INSERT INTO shared_question (permit_id, session, question, account, tag) VALUES (?1, ?2, '{}', ?3, ?4)";
@@ -461,7 +462,7 @@ async fn a_question_whose_calldata_is_not_what_its_hash_binds_is_not_drawn_even_
 async fn a_replayed_answer_serves_neither_the_same_question_again_nor_another() {
     let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000ab"));
     let console = victim.console();
-    // A genuine approval that the approval queue refuses, because nothing was read or typed with it; the attacker keeps it.
+    // A genuine approval that the approval queue rejects, because nothing was read or typed; the attacker keeps it.
     let attacker = victim.attacker();
     attacker
         .execute_batch(
@@ -480,7 +481,7 @@ async fn a_replayed_answer_serves_neither_the_same_question_again_nor_another() 
     victim.still_asks_and_has_reported();
     assert_eq!(victim.count(OTHER_ANSWER), 1);
 
-    // The same answer for the question that another process asks.
+    // The same answer for another process's request.
     let reports = victim.forged();
     let second = start(victim.home.path(), &victim.url, &swap());
     let mut second = Ending(second);
@@ -494,11 +495,11 @@ async fn a_replayed_answer_serves_neither_the_same_question_again_nor_another() 
     victim.has_signed_nothing();
 }
 
-/// Reports of authentic answers to another question, or to an earlier form of this one.
+/// Reports of authentic answers to another request, or to an earlier version of this one.
 const OTHER_ANSWER: &str =
     "SELECT count(*) FROM audit_entry WHERE kind = 'approval:forged' AND body LIKE '%other_answer%'";
 
-/// A process that is ended when dropped.
+/// Process that is ended on drop.
 struct Ending(Child);
 
 impl Drop for Ending {
@@ -518,7 +519,7 @@ async fn an_answer_whose_audit_entry_was_deleted_or_changed_does_not_count() {
         let console = victim.console();
         let question = shown(&console);
         let attacker = victim.attacker();
-        // Both in the moment in which the answer is written, before the asking process can read it.
+        // Both at the moment in which the answer is written, before the asking process can read it.
         attacker
             .execute_batch(&format!("CREATE TRIGGER tamper AFTER INSERT ON shared_answer BEGIN {tamper}; END"))
             .unwrap();
@@ -532,7 +533,7 @@ async fn an_answer_whose_audit_entry_was_deleted_or_changed_does_not_count() {
 
 #[tokio::test]
 async fn an_altered_answer_does_not_count() {
-    // The refusal turned into an approval, the standing approval's total raised, and the confirmation filled in.
+    // The rejection turned into an approval, the standing approval's total raised, and the confirmation filled in.
     let similar = OperatorAnswer::Similar { millis: 60_000, total: "1600".parse::<Usd>().unwrap() };
     for (answer, from, to) in [
         (refuse(), r#"{"answer":"refuse","reason":"enough"}"#, r#"{"answer":"once"}"#),
@@ -558,7 +559,7 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
     let victim = Victim::asking(swap());
     let mut question = shown(&victim.console());
     question.reasons.pop().expect("that another process asks it");
-    // The same question in a ledger of its own, asked by a process that has not heard an answer yet.
+    // The same request in another ledger, from a process that has not received an answer yet.
     let folder = tempfile::tempdir().unwrap();
     let process = || {
         let shared = Shared::new(Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap());
@@ -577,7 +578,7 @@ async fn a_question_is_answered_once_and_by_nobody_once_its_process_has_ended() 
     }
     let heard: Vec<_> = asking.heard().unwrap().into_iter().map(|one| (one.answer, one.by.to_string())).collect();
     assert_eq!(heard, [(refuse(), "process 2".to_owned())]);
-    // Asked once more, by a process that ends.
+    // Requested once more, by a process that then ends.
     asking.forget(vec![permit_id]).await.unwrap();
     asking.lay(std::slice::from_ref(&question)).await.unwrap();
     drop(asking);
@@ -617,7 +618,7 @@ async fn an_approval_from_another_process_needs_what_must_be_read_and_typed() {
         let answers = victim.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'");
         shown(&console);
         console.answer(victim.permit_id(), &OperatorAnswer::Once, &lacking, "x", NOW, victim.proof(NOW)).await.unwrap();
-        // Read, not taken, and asked again.
+        // Read, rejected, and requested again.
         victim.until("question", || victim.question_row().is_some());
         assert_eq!(victim.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), answers + 1);
         victim.has_signed_nothing();
@@ -627,7 +628,7 @@ async fn an_approval_from_another_process_needs_what_must_be_read_and_typed() {
     assert_eq!(victim.ended(), ("success".to_owned(), 1));
 }
 
-/// Runs a call on a terminal; each time it shows a prompt, the next line is typed. What it showed, its exit code.
+/// Runs a call on a terminal; at each prompt the next line is typed. Returns the output and the exit code.
 fn on_a_terminal(url: &str, home: &Path, call: &(&str, Value), lines: &[(&str, &str)]) -> (String, u32) {
     let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
     let mut command = CommandBuilder::new(program());
@@ -662,7 +663,7 @@ fn on_the_command_line_a_bare_yes_to_a_first_payment_approves_nothing() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
     let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ad"));
-    // The first prompt is for a warning; `yes` acknowledges nothing.
+    // The first prompt is for a warning; `yes` does not acknowledge it.
     let (shown, code) = on_a_terminal(&url, home.path(), &call, &[("Type ok once you have read it: ", "yes")]);
     assert_ne!(code, 0, "{shown}");
     assert_eq!(nonce(&url), before, "{shown}");
@@ -679,7 +680,7 @@ fn on_the_command_line_wrong_digits_approve_nothing_and_the_right_ones_do() {
     let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ae"));
     let ok = ("Type ok once you have read it: ", "ok");
     let (typed, yes) = ("To confirm, type the last four characters", "recorded as the reason: ");
-    // The digits of another address, and once more from the beginning.
+    // Digits of another address, then once more from the beginning.
     let lines = [ok, (typed, "00ad"), (yes, "yes"), ok, (typed, "00AE"), (yes, "raw"), (yes, "yes")];
     let (shown, code) = on_a_terminal(&url, home.path(), &call, &lines);
     assert_eq!(code, 0, "{shown}");
@@ -692,7 +693,7 @@ fn on_the_command_line_wrong_digits_approve_nothing_and_the_right_ones_do() {
 fn a_lookalike_of_a_known_address_is_paid_only_after_typing_the_digits_that_differ() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
-    // The known one is paid first, without a question: on devnets everything may be approved in advance.
+    // The known address is paid first without a request: on devnets everything may be approved in advance.
     let (tool, params) = payment("0x70997970C51812dc3A010C7d01b50e0d17dc79C8");
     let given = format!("ethereum={url}");
     let mut known = Command::new(program());
@@ -702,7 +703,7 @@ fn a_lookalike_of_a_known_address_is_paid_only_after_typing_the_digits_that_diff
     let (before, call) = (nonce(&url), payment("0x70990000000000000000000000000000000079C8"));
     let (read, typed) = ("Type ok once you have read it: ", "To confirm, type the four characters after 0x7099");
     let yes = "recorded as the reason: ";
-    // Read and agreed to, with the last characters typed, in which the two do not differ.
+    // Read and approved with the last characters typed, in which the two addresses do not differ.
     let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), (yes, "yes"), (read, "no")];
     let (shown, code) = on_a_terminal(&url, home.path(), &call, &lines);
     assert_ne!(code, 0, "{shown}");
@@ -720,7 +721,7 @@ fn a_queue_secret_that_others_can_read_is_refused() {
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     assert!(!path.starts_with(victim.database().parent().unwrap()), "the secret is outside the ledger's folder");
-    // A call that takes the secret asks, and would wait for an answer.
+    // A call with the secret requests approval and would wait for an answer.
     let said = || {
         let mut child = start(victim.home.path(), &url, &swap());
         let since = Instant::now();
@@ -741,7 +742,7 @@ fn a_queue_secret_that_others_can_read_is_refused() {
         let said = said();
         assert!(said.contains("STORE_UNAVAILABLE") && said.contains("other users can access"), "{said}");
     }
-    // A link to a file that the attacker chose, and a file of another length.
+    // A link to a file of the attacker's choice, and a file of another length.
     std::fs::remove_file(&path).unwrap();
     let own = victim.home.path().join("own");
     std::fs::write(&own, [7; 32]).unwrap();
@@ -756,7 +757,7 @@ fn a_queue_secret_that_others_can_read_is_refused() {
 
 #[test]
 fn the_ledger_holds_no_standing_approvals() {
-    // They live in the memory of the process that was given them, so that no row can make or raise one.
+    // Standing approvals live in the memory of the process that received them, so no row can create or raise one.
     let victim = Victim::asking(swap());
     let grants = "SELECT count(*) FROM sqlite_master WHERE name LIKE '%grant%' OR name LIKE '%standing%'";
     assert_eq!(victim.count(grants), 0);
@@ -765,7 +766,7 @@ fn the_ledger_holds_no_standing_approvals() {
 const KNOWN: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const LOOKALIKE: &str = "0x70990000000000000000000000000000000079C8";
 
-/// A call that nobody is asked about: its envelope, and how many transactions it signed.
+/// Runs a call without approval; returns its envelope, and the number of signed transactions.
 fn unasked(url: &str, home: &Path, approve: &str, (tool, params): &(&str, Value)) -> (Value, u64) {
     let (given, before) = (format!("ethereum={url}"), nonce(url));
     let mut call = Command::new(program());
@@ -774,7 +775,7 @@ fn unasked(url: &str, home: &Path, approve: &str, (tool, params): &(&str, Value)
     (serde_json::from_slice(&output.stdout).unwrap(), nonce(url) - before)
 }
 
-/// A payment that is asked about for its receiver only.
+/// Payment that needs approval only because of its recipient.
 fn small(to: &str) -> (&'static str, Value) {
     ("wallet_transfer_token", json!({ "token": "USDC", "recipient": to, "amount": "5", "chain_id": "ethereum" }))
 }
@@ -790,7 +791,7 @@ fn ledger_of(home: &Path) -> Connection {
 fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
     let turn = turn();
     let (url, home) = (turn.devnet.url(0).to_owned(), home());
-    // Of a small payment only its receiver is a question.
+    // Only the recipient of a small payment needs approval.
     let policy = format!("{POLICY}[tools.wallet_transfer_token]\nrequires_approval_above_usd = \"1000\"\n");
     std::fs::write(home.path().join("policy-devnet.toml"), policy).unwrap();
     let pays = |approve, to| {
@@ -812,12 +813,12 @@ fn a_row_that_was_put_in_makes_nobody_a_known_receiver() {
              WHERE role = 'receiver' AND address <> ?1",
         "UPDATE safety_party SET chain_id = 31338 WHERE address = ?1",
     ] {
-        // Addresses stand there as they are shown, in mixed case.
+        // Addresses appear as they are displayed, in mixed case.
         let lookalike = LOOKALIKE.parse::<Address>().unwrap().to_string();
         assert!(ledger.execute(forged, [lookalike]).unwrap() > 0, "{forged}");
         assert_eq!(pays("never", LOOKALIKE), 0, "{forged}");
     }
-    // All of them together, and still a bare yes pays nobody.
+    // All of them together, and a bare `yes` still pays nobody.
     let (read, typed) = ("Type ok once you have read it: ", "To confirm, type the four characters after 0x7099");
     let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), ("recorded as the reason: ", "yes"), (read, "no")];
     let before = nonce(&url);

@@ -1,5 +1,5 @@
-//! A network of real money, as far as Bardo can tell: a devnet behind a proxy that gives it another chain id, with an
-//! address book of its own. Whatever is signed there the devnet refuses.
+//! A network that Bardo takes for real money: a devnet behind a proxy that gives it another chain id, with its own
+//! address book. The devnet rejects everything that is signed there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use crate::devnet_process::{Devnet, ask, program};
 use crate::lying_rpc::LyingRpc;
 
-/// The chain's id, which no known network has.
+/// Chain id that no known network has.
 pub const CHAIN_ID: i64 = 424_242;
-/// The devnet's first account, which holds something there.
+/// The devnet's first account, which has a balance there.
 pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
-/// Its key.
+/// Private key of [`ACCOUNT`], from the development mnemonic.
 const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
-/// The password of the key file that [`RealNetwork::settle_in`] makes.
+/// Password of the key file that [`RealNetwork::settle_in`] creates.
 pub const PASSWORD: &str = "correct horse battery";
 
-/// The network and a program's way to it.
+/// The network and a program's connection to it.
 pub struct RealNetwork {
     devnet: Devnet,
     proxy: LyingRpc,
@@ -31,12 +31,12 @@ impl RealNetwork {
         Self::described(seed, |_| {})
     }
 
-    /// The same, with an address book that `change` has changed. The configuration trusts every entry of it.
+    /// Network with an address book that `change` has modified. The configuration trusts every entry of it.
     pub fn described(seed: u64, change: impl FnOnce(&mut Value)) -> Self {
         let devnet = Devnet::start("0", seed);
         let another = |asked: &Value, answer: &mut Value| match asked["method"].as_str() {
             Some("eth_chainId") => answer["result"] = json!(format!("{CHAIN_ID:#x}")),
-            // It is no devnet that says so of itself.
+            // The proxy hides that the chain describes itself as a devnet.
             Some("bardo_describe") => {
                 let error = json!({"code": -32601, "message": "method not found"});
                 *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "error": error});
@@ -56,7 +56,7 @@ impl RealNetwork {
         self.folder.path().join("book.json")
     }
 
-    /// What the program is given to work on it.
+    /// Command-line arguments for working on it.
     pub fn arguments(&self) -> [String; 4] {
         let rpc = format!("mine={}", self.proxy.url());
         ["--rpc".to_owned(), rpc, "--book".to_owned(), self.book().to_str().unwrap().to_owned()]
@@ -82,8 +82,8 @@ impl RealNetwork {
         contracts.chain(priced("token", part("tokens"))).chain(priced("feed", part("feeds"))).collect()
     }
 
-    /// Makes a home for the account: its key file, a configuration that trusts the address book and has these lines, and a
-    /// policy that asks about everything above ten dollars.
+    /// Creates a home for the account: its key file, a configuration that trusts the address book and contains these
+    /// lines, and a policy that requires approval above ten dollars.
     pub fn settle_in(&self, home: &Path, lines: &str) {
         let config = format!(
             "account = \"main\"\ntrusted_entries = {}\n[chains.mine]\nchain_id = {CHAIN_ID}\n\
@@ -105,7 +105,7 @@ impl RealNetwork {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Previews an allowance of 5 USDC for `spender` with the program that is set up in `home`: the envelope.
+    /// Previews an allowance of 5 USDC for `spender` with the program in `home`; returns the envelope.
     pub fn rehearse_allowance(&self, home: &Path, spender: &str) -> Value {
         let params = json!({ "token": "USDC", "spender": spender, "amount": "5", "chain": "mine" }).to_string();
         let mut call = Command::new(program());
@@ -114,13 +114,13 @@ impl RealNetwork {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// How many signed transactions somebody tried to send.
+    /// Number of signed transactions that were submitted.
     pub fn sends(&self) -> usize {
         let heard = self.proxy.heard();
         heard.iter().flat_map(|one| &one.methods).filter(|method| *method == "eth_sendRawTransaction").count()
     }
 
-    /// Uses the account outside of the ledger: one transaction, made by a program with a home of its own.
+    /// Uses the account outside of the ledger: one transaction of a program with another home.
     pub fn use_account_elsewhere(&self) {
         let (home, given) = (tempfile::tempdir().unwrap(), format!("ethereum={}", self.devnet.url(0)));
         let permit2 = self.devnet.described["chains"][0]["contracts"]["permit2"].clone();

@@ -1,7 +1,7 @@
 //! Actions that pretend only to revoke, cancel or refund.
 //!
-//! The cases over proposals ask the one function that decides; those over a Golem go through its eight tools on a devnet in
-//! this process; those over the binary use one endpoint that lies, so that nothing contradicts it.
+//! Cases about proposals call the deciding function; those about a Golem use its eight tools on a devnet in this
+//! process; those about the binary use one lying endpoint, so that nothing contradicts it.
 
 use alloy::primitives::{Address, Bytes, U256, address, aliases::U48, aliases::U160};
 use alloy::providers::Provider as _;
@@ -141,7 +141,7 @@ fn a_revocation_mixed_with_another_call_is_none() {
 
 #[test]
 fn a_revocation_wrapped_in_a_multicall_is_none() {
-    // multicall(bytes[]) with the call inside.
+    // `multicall(bytes[])` with the call inside.
     let mut data = vec![0xac, 0x96, 0x50, 0xd8];
     data.extend(lockdown());
     for to in [PERMIT2, TOKEN, STRANGER] {
@@ -227,7 +227,7 @@ fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
     assert!(!only_revokes(&plan, 0, &around()), "nothing of it is signed");
     let main = proposal(Intent::Swap, vec![clean(Purpose::Main), clean(Purpose::Main)]);
     assert!(!only_revokes(&main, 1, &around()));
-    // A plan that is nothing but its own clean-up has nothing behind it.
+    // A plan that consists only of clean-up steps has no main step.
     let bare = proposal(Intent::Swap, vec![clean(Purpose::CleanUp), clean(Purpose::CleanUp)]);
     assert!(!only_revokes(&bare, 0, &around()), "nothing of it is signed");
     assert!(only_revokes(&bare, 1, &around()));
@@ -245,13 +245,13 @@ fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
     assert!(!may(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
     assert!(!may(PERMIT2, 0, permit2_approve(1)));
     assert!(!may(STRANGER, 0, Vec::new()), "coins sent");
-    // What open orders may take now bounds what Permit2 keeps, whatever was signed once.
+    // The present claims of open orders bound the allowance of Permit2, whatever was signed earlier.
     assert!(may_with(TOKEN, 0, approve(PERMIT2, 5), 5) && may_with(TOKEN, 0, approve(PERMIT2, 0), 5));
     assert!(!may_with(TOKEN, 0, approve(PERMIT2, 6), 5) && !may_with(TOKEN, 0, approve(PERMIT2, 4), 5));
     assert!(!may_with(TOKEN, 0, approve(STRANGER, 5), 5));
 }
 
-// Over the binary, with one endpoint that lies.
+// With the binary and one lying endpoint.
 
 fn never(attack: &Attack, tool: &str, params: &Value) -> Value {
     let (text, _) = attack.run(&["call", tool, &params.to_string(), "--approve", "never"]);
@@ -326,7 +326,7 @@ fn falling_approvals_pass_no_stop_and_the_revocation_does() {
     assert_eq!(stands(), U256::ZERO);
 }
 
-// Over the agent protocol.
+// Through the agent protocol.
 
 fn kind(kind: &str, token: &str, amount: Option<&str>) -> Value {
     let mut params = json!({"token": token, "spender": PERMIT2, "chain": "ethereum"});
@@ -374,7 +374,7 @@ async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
         let gone = act(&golem, kind("revoke", "DAI", None)).await;
         assert_eq!(gone.status, expected, "{round}: {gone:#?}");
     }
-    // Another Golem of the same account, after the first: the ledger counts the account's.
+    // Another Golem of the same account, after the first: the ledger counts per account.
     let other = house.golem("trudy", "trade-executor");
     let gone = act(&other, kind("revoke", "DAI", None)).await;
     assert!(violated(&gone).contains("max_revocations_per_hour"), "{gone:#?}");

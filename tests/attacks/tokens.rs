@@ -1,6 +1,6 @@
-//! Tokens that do not behave: fees, rebasing, callbacks, false returns, upgrades between preview and commit.
+//! Misbehaving tokens: fees, rebasing, callbacks, false returns, upgrades between preview and commit.
 //!
-//! A token is upgraded by exchanging its code on the devnet, as the owner of a proxy can at any moment. What happened is
+//! A token is upgraded by replacing its code on the devnet, as the owner of a proxy can at any moment. Outcomes are
 //! read from the chain. `tests/cli/bad_tokens.rs` trades tokens that are odd from the start.
 
 use std::path::{Path, PathBuf};
@@ -31,13 +31,13 @@ use serde_json::{Value, json};
 use crate::golem_world::{House, permit, swap};
 use crate::world::{Hook, World, cents, sandbox};
 
-/// `PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`: whatever is called answers one, or true, and nothing moves.
+/// `PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`: every call returns one, or true, and nothing moves.
 const SAYS_TRUE: &str = "0x60015f5260205ff3";
 
-/// `PUSH1 32 PUSH0 RETURN`: whatever is called answers zero, or false, and nothing moves.
+/// `PUSH1 32 PUSH0 RETURN`: every call returns zero, or false, and nothing moves.
 const SAYS_FALSE: &str = "0x60205ff3";
 
-/// `PUSH0 PUSH0 REVERT`.
+/// `PUSH0 PUSH0 REVERT`: every call reverts.
 const REVERTS: &str = "0x5f5ffd";
 
 async fn house() -> (House, PiSession) {
@@ -54,7 +54,7 @@ async fn upgrade(house: &House, token: Token, code: Bytes) {
     mine(house).await;
 }
 
-/// On a chain state changes in a block; without a new one a commit rightly takes what was read of this one.
+/// On a real chain, state changes with a block; without a new one a commit correctly reuses the reads of this one.
 async fn mine(house: &House) {
     let provider = house.world.chains()[0].client.provider();
     let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
@@ -64,7 +64,7 @@ async fn code_of(house: &House, token: Token) -> Bytes {
     house.world.chains()[0].client.provider().get_code_at(house.address(token)).await.unwrap()
 }
 
-/// Previews the sale of UNI, exchanges its code, and commits what was previewed.
+/// Previews the sale of UNI, replaces its code, and commits the preview.
 async fn sold_after_an_upgrade(house: &House, golem: &PiSession, code: Bytes) -> ToolResponse {
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
     assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
@@ -127,7 +127,7 @@ async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_bought() {
     }
 }
 
-// A token whose owner turns faults on and off: `TrickToken` of the fixtures, laid over UNI.
+// A token whose owner turns faults on and off: `TrickToken` of the fixtures, in place of UNI.
 
 /// `keccak256("eip1967.proxy.implementation") - 1` ([ERC-1967](https://eips.ethereum.org/EIPS/eip-1967)).
 const IMPLEMENTATION: U256 = uint!(0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc_U256);
@@ -146,7 +146,7 @@ const DENIES_APPROVAL_AND_STAYS: u64 = 8;
 const CONFIRMS_APPROVAL_AND_STAYS: u64 = 9;
 const ALLOWS_HOOK_TOO: u64 = 10;
 
-/// Where the implementation is put.
+/// Address of the implementation.
 const BEHIND: Address = address!("0x00000000000000000000000000000000000be41d");
 const ATTACKER: Address = address!("0x00000000000000000000000000000000000a77ac");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
@@ -155,7 +155,7 @@ fn creation(hex: &str, arguments: Vec<u8>) -> Bytes {
     hex::decode(hex.trim()).unwrap().into_iter().chain(arguments).collect::<Vec<u8>>().into()
 }
 
-/// The slot of `key` in the mapping at `slot`, as Solidity lays it out.
+/// Slot of `key` in the mapping at `slot`, in Solidity's layout.
 fn mapped(key: Address, slot: U256) -> U256 {
     keccak256((key, slot).abi_encode()).into()
 }
@@ -220,7 +220,7 @@ async fn act(golem: &PiSession, action: Value) -> ToolResponse {
     }
 }
 
-/// A contract that takes what an old allowance of the account lets it take of `token` whenever UNI moves.
+/// Contract that uses an old allowance on `token` whenever UNI moves.
 async fn collector(house: &House, token: Token, allowance: U256) -> Address {
     let account = house.world.account.unwrap();
     let arguments = (house.address(token), account).abi_encode_params();
@@ -230,7 +230,7 @@ async fn collector(house: &House, token: Token, allowance: U256) -> Address {
     hook
 }
 
-/// Neither direction is traded with this trick on, whether it is on at the preview or only from then on.
+/// Asserts that neither direction is traded with this trick, whether it is active at the preview or only later.
 async fn nothing_is_signed(house: &House, golem: &PiSession, trick: u64, hook: Address, trades: &[Value]) {
     let sent = house.sent().await;
     for trade in trades {
@@ -259,7 +259,7 @@ async fn a_hook_that_takes_another_token_by_an_old_allowance_signs_nothing() {
     let hook = collector(&house, Token::Dai, whole(100)).await;
     nothing_is_signed(&house, &golem, CALLS_HOOK, hook, &both()).await;
     assert_eq!(held(&house, Token::Dai).await, whole(300));
-    // The layer over the token alone keeps nobody from trading it.
+    // The proxy alone does not prevent trading.
     let answer = act(&golem, swap("UNI", "USDC", "2")).await;
     assert_eq!(answer.status, Status::Success, "{answer:#?}");
     assert_eq!(held(&house, Token::Uni).await, whole(18));
@@ -286,12 +286,12 @@ async fn a_token_that_lets_its_owner_take_more_on_the_way_signs_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_moves_and_answers_false_is_counted_by_balances() {
     let (house, golem) = tricked().await;
-    // Permit2 does not go on where a token says no, and it pays V2 and V3 pools; a pool that is to pay out does not either.
+    // Permit2 reverts when a token returns false, and it pays V2 and V3 pools; so does a pool that pays out.
     nothing_is_signed(&house, &golem, DENIES_TRANSFER, ATTACKER, &both()).await;
     nothing_is_signed(&house, &golem, DENIES_TRANSFER_AND_STAYS, ATTACKER, &both()).await;
 }
 
-/// What a token answers to `approve` means nothing: what it allows afterwards does.
+/// The return value of `approve` is ignored; the resulting allowance counts.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_is_denied_and_given_is_what_it_is() {
     let (house, golem) = tricked().await;
@@ -368,7 +368,7 @@ async fn an_upgrade_by_a_proxys_implementation_slot_between_preview_and_commit_s
 
 // Tokens whose balances change by themselves.
 
-/// Every database below a folder.
+/// Paths of every database below a folder.
 fn databases(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
@@ -376,7 +376,7 @@ fn databases(folder: &Path) -> Vec<PathBuf> {
     files.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "db")).chain(deeper).collect()
 }
 
-/// The account's high-water mark, as its ledger has it.
+/// High-water mark of the account in its ledger.
 fn high_water(house: &House) -> Micros {
     let found = databases(house.folder.path());
     let [found] = found.as_slice() else { panic!("{found:?}") };
@@ -415,7 +415,7 @@ async fn a_token_that_grows_between_preview_and_commit_raises_no_mark_and_sells_
     assert_eq!(high_water(&house), mark, "ten million UNI from nowhere are no profit");
 }
 
-/// Balances that are shares of something that moves, as those of staked coins are.
+/// Balances that are shares of a changing total, like those of staked tokens.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_halves_everybodys_balance_between_preview_and_commit_is_not_traded() {
     let (house, golem) = tricked().await;
@@ -424,7 +424,7 @@ async fn a_token_that_halves_everybodys_balance_between_preview_and_commit_is_no
 
 static OWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
 
-/// A swap of 100 USDC of 10,000; with the second signature, between it and its block, the account's balance becomes this.
+/// Swap of 100 of 10,000 USDC; between the second signature and its block, the account's balance becomes `becomes`.
 async fn rebased_behind_the_signature(becomes: u64) -> (Result<Committed, Refusal>, Vec<End>, U256) {
     let world = World::over(&OWN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let (usdc, account) = (world.contract_of(&world.usdc), world.account());

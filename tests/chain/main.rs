@@ -1,4 +1,4 @@
-//! The chain under everything else: the embedded devnet, the sender, fork simulation and price feeds.
+//! The chain layer: the embedded devnet, the sender, fork simulation and price feeds.
 
 #[path = "../support/anvil.rs"]
 mod anvil;

@@ -1,4 +1,4 @@
-//! Prices from the devnet's own feed contract, run by the real machine, with each of its faults thrown.
+//! Prices from the devnet's feed contract, executed by a real EVM, with each of its faults.
 
 use alloy::{
     consensus::{TxEip1559, TypedTransaction},
@@ -27,7 +27,7 @@ struct World {
 }
 
 impl World {
-    /// A chain with Multicall3 and one feed that has not spoken yet.
+    /// Chain with Multicall3 and one feed without an answer yet.
     async fn new() -> Self {
         let chain = ChainConfig {
             balances: vec![(KEEPER, U256::from(10).pow(U256::from(20)))],
@@ -42,7 +42,7 @@ impl World {
         world
     }
 
-    /// One transaction of the keeper in a block of its own.
+    /// Sends one transaction of the keeper in its own block.
     async fn send(&mut self, to: TxKind, input: Bytes) {
         let transaction = TypedTransaction::Eip1559(TxEip1559 {
             chain_id: 31_337,
@@ -73,7 +73,7 @@ impl World {
         self.send(TxKind::Call(self.feed), call.abi_encode().into()).await;
     }
 
-    /// Lets time pass, and a block that shows it.
+    /// Advances time with a block.
     async fn wait(&self, seconds: u64) {
         self.devnet
             .run(move |chain| {
@@ -105,7 +105,7 @@ impl World {
 #[tokio::test]
 async fn every_fault_of_the_devnets_feed_has_its_reason() {
     let mut world = World::new().await;
-    // It reverts until it has spoken once.
+    // The feed reverts before its first answer.
     assert_eq!(world.read().await, Err(NoPrice::NoAnswer));
 
     world.push(340_012_345_678).await;
@@ -113,14 +113,14 @@ async fn every_fault_of_the_devnets_feed_has_its_reason() {
     assert_eq!(price.usd.to_string(), "3400.12345678");
     assert_eq!(price.age, Some(Duration::ZERO));
 
-    // A heartbeat and a quarter is the last age that is accepted.
+    // A heartbeat and a quarter is the maximum age.
     world.wait(HEARTBEAT * 5 / 4 - 1).await;
     let age = world.read().await.unwrap().age.unwrap();
     assert!(age <= Duration::from_secs(375), "{age:?}");
     world.wait(10).await;
     assert!(matches!(world.read().await, Err(NoPrice::Stale { .. })));
 
-    // Frozen: what is pushed is dropped, so it stays as old as it was.
+    // Frozen: updates are dropped, so the answer keeps its age.
     world.fault(PriceFeed::Fault::Frozen, 0).await;
     world.push(350_000_000_000).await;
     assert!(matches!(world.read().await, Err(NoPrice::Stale { .. })));
@@ -137,7 +137,7 @@ async fn every_fault_of_the_devnets_feed_has_its_reason() {
     world.fault(PriceFeed::Fault::None, 0).await;
     world.push(350_000_000_000).await;
     assert_eq!(world.read().await.unwrap().usd.to_string(), "3500");
-    // The contract must be the feed that is meant.
+    // The contract must be the expected feed.
     assert!(matches!(world.read_as("BTC / USD", 8).await, Err(NoPrice::WrongFeed { .. })));
     assert!(matches!(world.read_as("ETH / USD", 18).await, Err(NoPrice::WrongFeed { .. })));
 }

@@ -1,4 +1,4 @@
-//! What every read tool answers on a devnet is what its own schema says that it answers.
+//! Answers of every read tool on a devnet match the tool's own schema.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::desk::Desk;
 use crate::{bardo, run};
 
-/// Holds a value against a schema, by the words of JSON Schema that Bardo's schemas use; one that is not known here ends
-/// the test.
+/// Checks a value against a schema, with the JSON Schema keywords that Bardo's schemas use; panics on an unknown
+/// keyword.
 fn held(value: &Value, schema: &Value, at: &str) {
     let Value::Object(schema) = schema else {
         assert_eq!(schema, &Value::Bool(true), "{at}: nothing may stand there: {value}");
@@ -69,7 +69,7 @@ fn held(value: &Value, schema: &Value, at: &str) {
     }
 }
 
-/// Every field is in the schema: what it does not name nobody would look for.
+/// Asserts that the schema lists every field: nobody would look for others.
 fn named(value: &Value, schema: &Value, at: &str) {
     if let (Some(value), Some(properties)) = (value.as_object(), schema["properties"].as_object()) {
         for (name, value) in value {
@@ -110,13 +110,13 @@ fn every_read_answers_what_its_schema_says() {
     }
 }
 
-/// A schema that asks for more than is there, or for something else, is not held.
+/// A value that lacks a required field or has another type does not match.
 #[test]
 #[should_panic(expected = "tool.amount: null is none of \"number\"")]
 fn a_number_that_could_not_be_written_is_found() {
     let schema = json!({"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]});
     held(&json!({"amount": 1.5}), &schema, "tool");
-    // As JSON has a number that is none.
+    // NaN, which JSON cannot represent.
     held(&json!({"amount": f64::NAN}), &schema, "tool");
 }
 
@@ -127,7 +127,7 @@ fn how_safe_it_is_can_be_asked_by_the_binary() {
     assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{envelope}");
     let told = &envelope["data"];
     assert!(told["unenforced"].as_array().unwrap().contains(&json!("min_rebalance_benefit_usd")), "{told}");
-    // A stop is told here too, and does not keep anybody from asking.
+    // A stop is reported here, too, and does not prevent reads.
     assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test of it"])).2, 0);
     let (stopped, code) = desk.call("check_safety_status", &json!({}), &[]);
     assert_eq!((&stopped["status"], code), (&json!("success"), 0), "{stopped}");

@@ -1,13 +1,13 @@
-//! Tokens that do not keep to the standard, traded where the policy lets them and a price is known: what stands against
-//! each is its own fault and no list, and what does go through is counted by balances.
+//! Trades of non-standard tokens that the policy allows and that have a price: each is blocked by its own fault and not
+//! by a list, and successful trades are checked by balances.
 //!
 //! | token | bought | sold |
 //! |---|---|---|
-//! | takes a fee of one percent | less arrives than the least: refused; with room for it, what arrived | the same |
+//! | fee of one percent on transfers | refused if less than the minimum arrives; with enough slippage, the amount that arrived | the same |
 //! | returns no bool | passes | passes |
 //! | has a hostile symbol | refused by its name, which is shown cleaned | the same |
 //! | reverts | refused by the simulation | refused by the simulation |
-//! | looks like another | refused by its name | refused by its name |
+//! | imitates another token | refused by its name | refused by its name |
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::writes::expect;
 const KEYS: [&str; 5] =
     ["badFeeOnTransferToken", "badNoReturnToken", "badHostileSymbolToken", "badLookalikeToken", "badRevertingToken"];
 
-/// Of each the wallet is given 1,000, and buys or sells for about 34 dollars.
+/// The wallet gets 1,000 of each token, and buys or sells for about 34 dollars.
 const GIVEN: u128 = 1_000;
 
 fn decimals(key: &str) -> u32 {
@@ -30,7 +30,7 @@ fn word(address: &str) -> String {
 }
 
 impl Desk {
-    /// Where each of these is allowed, is worth a dollar, and may slip and lose by up to so much.
+    /// Desk on which each of these tokens is allowed and worth a dollar, with this limit on slippage and loss.
     fn with_bad_tokens(slippage: u32) -> Self {
         let mut desk = Self::new();
         let mut allowed = vec!["31337:native".to_owned()];
@@ -43,7 +43,7 @@ impl Desk {
         let account = desk.account().to_owned();
         desk.ask("anvil_impersonateAccount", json!([account]));
         for key in KEYS {
-            // mint(address,uint256) is open to all.
+            // mint(address,uint256) is open to everyone.
             let amount = GIVEN * 10_u128.pow(decimals(key));
             let data = format!("0x40c10f19{}{amount:064x}", word(&account));
             let sent =
@@ -53,7 +53,7 @@ impl Desk {
         desk
     }
 
-    /// What the contract itself says that the wallet has.
+    /// Balance of the wallet according to the contract itself.
     fn held(&self, contract: &str) -> u128 {
         let data = format!("0x70a08231{}", word(self.account()));
         let answer = self.ask("eth_call", json!([{"to": contract, "data": data}, "latest"]));
@@ -77,10 +77,10 @@ impl Desk {
     }
 }
 
-/// What would pass where the price has moved.
+/// Advice after a price movement.
 const FRESH: &str = "the same with a new quote, or with more slippage";
 
-/// The rule that a swap breaks whose second transaction, after the allowance, reverts.
+/// Rule that a swap violates whose second transaction, after the allowance, reverts.
 fn reverts(why: &str, would_pass: &str) -> String {
     format!("simulation | every transaction succeeds | transaction 2 reverts: {why} | {would_pass}")
 }
@@ -92,7 +92,7 @@ fn raw(amount: &Value, decimals: u32) -> u128 {
     format!("{whole}{rest:0<width$}", width = decimals as usize).parse().unwrap()
 }
 
-/// It went through, and what it says is what the contracts say: what came in, what went out.
+/// Asserts success, and that the reported amounts equal the contracts' balance changes.
 fn counted(desk: &Desk, (answer, exit): Answer, key: &str, bought: bool, before: (u128, u128)) -> Value {
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{key}: {answer}");
     let weth = desk.token("WETH").to_owned();
@@ -106,7 +106,7 @@ fn counted(desk: &Desk, (answer, exit): Answer, key: &str, bought: bool, before:
         assert_eq!(raw(received, 18), good - before.1, "{key}: {answer}");
         assert_eq!(raw(paid, decimals(key)), before.0 - bad, "{key}: {answer}");
     }
-    // Nobody may take anything of it afterwards: allowance(account, permit2) is zero.
+    // No allowance remains: allowance(account, permit2) is zero.
     let data = format!("0xdd62ed3e{}{}", word(desk.account()), word(desk.contract("permit2")));
     let left = desk.ask("eth_call", json!([{"to": desk.contract(key), "data": data}, "latest"]));
     assert_eq!(left.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0'), "", "{key}");
@@ -136,15 +136,15 @@ fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
     let desk = Desk::with_bad_tokens(300);
     let before = desk.before(key);
     let nonce = desk.nonce("latest");
-    // One percent is lost on the way, and half of one is let slip.
+    // One percent is lost in the transfer, and half a percent is tolerated.
     for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
-        // The router counts what has come, which is less than what the pool has sent, or was sent.
+        // The router counts the received amount, which is less than the amount sent.
         let why =
             "the price moved: less than the least you accept would come out; by the contract: V2TooLittleReceived()";
         assert_eq!(told(&answer, "SAFETY_SIMULATION_FAILED"), [reverts(why, FRESH)], "{what}");
     }
     assert_eq!((desk.before(key), desk.nonce("latest")), (before, nonce), "nothing was sent");
-    // Two percent let slip: it goes through, and what arrived is told and not what was quoted.
+    // With two percent of slippage it succeeds, and reports the amount that arrived instead of the quote.
     for bought in [true, false] {
         let before = desk.before(key);
         let answer = if bought { desk.buy(key, 250) } else { desk.sell(key, 250) };
@@ -158,7 +158,7 @@ fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
 fn what_reverts_or_imitates_is_refused_for_that() {
     let desk = Desk::with_bad_tokens(100);
     let nonce = desk.nonce("latest");
-    // Bought, the pair is to pay it out; sold, Permit2 is to take it.
+    // When bought, the pair pays it out; when sold, Permit2 takes it.
     let paid = "the token could not be paid out: it refuses, or too little of it is there; by the contract: UniswapV2: \
                 TRANSFER_FAILED";
     let bought = desk.buy("badRevertingToken", 50);

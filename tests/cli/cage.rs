@@ -1,4 +1,4 @@
-//! `bardo policy cage` against the contract on a devnet: shown, set from the policy, in force, cleared.
+//! `bardo policy cage` with the contract on a devnet: show, set from the policy, enforcement, clear.
 
 use alloy::primitives::{Address, U256, hex};
 use alloy::sol_types::SolCall;
@@ -9,9 +9,9 @@ use crate::desk::Desk;
 use crate::writes::expect;
 use crate::{bardo, run};
 
-/// `approve(address,uint256)`, by ERC-20.
+/// `approve(address,uint256)` of ERC-20.
 const APPROVE: [u8; 4] = hex!("095ea7b3");
-/// `execute(bytes,bytes[],uint256)` of the Universal Router, by its published interface.
+/// `execute(bytes,bytes[],uint256)` of the Universal Router, from its published interface.
 const EXECUTE: [u8; 4] = hex!("3593564c");
 
 impl Desk {
@@ -26,7 +26,7 @@ impl Desk {
         serde_json::from_str::<Value>(&out).unwrap()["chains"][0].clone()
     }
 
-    /// Types what the change asks for, the confirmation and then `last`.
+    /// Types the requested confirmation of a change, and then `last`.
     fn cage_decision(&self, what: &str, last: &str) -> (String, u32) {
         let contract = self.contract("policyCage").parse::<Address>().unwrap().to_string();
         let digits = format!("{}\n", &contract[contract.len() - 4..]);
@@ -56,7 +56,7 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
     assert_eq!(desk.shown()["status"], "none");
     assert_eq!(desk.rules(), None);
 
-    // Nobody but a person at a terminal decides it, and a refusal signs nothing.
+    // Only a person at a terminal can decide it, and a rejection signs nothing.
     let (_, err, code) = desk.cage(&["set"]);
     assert_eq!(code, 3, "{err}");
     let (shown, code) = desk.cage_decision("set", "not now");
@@ -64,7 +64,7 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
     assert!(shown.contains("the operator refused: not now"), "{shown}");
     assert_eq!(desk.nonce("pending"), 0);
 
-    // The demo policy: 2,500 dollars in one action, 5,000 in a day.
+    // The demo policy: 2,500 dollars per action, 5,000 per day.
     let (shown, code) = desk.cage_decision("set", "yes");
     assert_eq!(code, 0, "{shown}");
     let rules = desk.rules().unwrap();
@@ -80,7 +80,7 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
     let shown = desk.shown();
     assert_eq!((&shown["status"], &shown["differences"]), (&json!("agrees"), &json!([])));
 
-    // Inside the rules a trade passes, and the check names the contract.
+    // A trade within the rules passes, and the check names the contract.
     let (answer, exit) = desk.swap(json!({}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     let checks = answer["decision_hints"]["checks"].as_array().unwrap();
@@ -88,13 +88,13 @@ fn the_rules_on_chain_follow_from_the_policy_and_hold_until_they_are_cleared() {
     let contract = desk.contract("policyCage").parse::<Address>().unwrap();
     assert_eq!(check["detail"], format!("inside the rules of {contract}"));
 
-    // Rules that were set under a tighter policy go on holding under a looser one.
+    // Rules that were set under a tighter policy stay in force under a looser one.
     desk.under("max_single_trade_usd = \"100\"\n");
     assert_eq!(desk.shown()["status"], "differs");
     let (shown, code) = desk.cage_decision("set", "yes");
     assert_eq!(code, 0, "{shown}");
     desk.under("");
-    // Of each dollar coin of the devnet, and of nothing else.
+    // Of each dollar token of the devnet, and of no other.
     let shown = desk.shown()["differences"].clone();
     let words = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
     let mut differs: Vec<_> = shown.as_array().unwrap().iter().collect();

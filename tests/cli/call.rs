@@ -1,4 +1,4 @@
-//! `bardo call` as a shell runs it: what it answers, how it ends, and that stdout holds nothing but the envelope.
+//! `bardo call` as a shell runs it: its answers, its exit codes, and that stdout contains only the envelope.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::desk::Desk;
 use crate::{bardo, run};
 
-/// `001`'s error classes: category and whether the caller should try again.
+/// Error classes of `001`: category, and whether the caller should retry.
 const CLASSES: [(&str, bool); 7] = [
     ("validation_error", true),
     ("risk_blocked", false),
@@ -18,7 +18,7 @@ const CLASSES: [(&str, bool); 7] = [
     ("execution_failed", false),
 ];
 
-/// The codes a read can end with: `001`'s class and `000`'s group, and the process's exit code by the specification.
+/// Codes of failed reads: class of `001`, group of `000`, and the exit code of the specification.
 const CODES: [(&str, &str, &str, i32); 16] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", 1),
     ("TOKEN_AMBIGUOUS", "validation_error", "data", 1),
@@ -45,7 +45,7 @@ fn fields(value: &Value) -> Vec<&str> {
     names
 }
 
-/// One call; stdout must be one envelope and stderr silent.
+/// Runs one call; stdout must be one envelope and stderr empty.
 pub fn call(home: &Path, arguments: &[&str]) -> (Value, i32) {
     let (out, err, code) = run(bardo(home).arg("call").args(arguments));
     let envelope: Value =
@@ -60,7 +60,7 @@ pub fn call(home: &Path, arguments: &[&str]) -> (Value, i32) {
     (envelope, code)
 }
 
-/// Checks an answer that is an error: the whole envelope against the documents' tables.
+/// Checks an error: the whole envelope against the documents' tables.
 pub fn expect(answer: (Value, i32), code: &str, says: &str, what: &str) -> Value {
     let (envelope, exit) = answer;
     let error = &envelope["error"];
@@ -92,7 +92,7 @@ impl Desk {
         envelope["data"].clone()
     }
 
-    /// A quote of WETH for USDC with some parameters changed.
+    /// Quote of WETH for USDC with some parameters changed.
     fn quote(&self, changed: Value) -> (Value, i32) {
         let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"});
         for (name, value) in changed.as_object().unwrap() {
@@ -114,10 +114,10 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
         (&data["token_in"], &data["token_out"], &data["amount_in"]),
         (&json!("WETH"), &json!("USDC"), &json!("1.5"))
     );
-    // 1.5 × 3,400, within what the market may move (0.8 %), a fee of 0.3 % and the pool's depth.
+    // 1.5 × 3,400, within the market's movement (0.8 %), a fee of 0.3 % and the pool's depth.
     let out: f64 = data["amount_out"].as_str().unwrap().parse().unwrap();
     assert!((5_020.0..5_180.0).contains(&out), "{data}");
-    // The devnet has an order service, and an auction is preferred where there is one.
+    // The devnet has an order service, and an auction is preferred if there is one.
     assert_eq!(data["route_type"], "DUTCH_V2");
     let pools = desk.quote(json!({"prefer_uniswapx": false}));
     assert_eq!(pools.0["data"]["route_type"], "CLASSIC", "{}", pools.0);
@@ -125,7 +125,7 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
         assert_eq!((&hop["token_in"], &hop["token_out"]), (&json!("WETH"), &json!("USDC")));
     }
 
-    // The demo wallet of the specification.
+    // Demo wallet of the specification.
     let balances = desk.data("get_balances", json!({"chain": "ethereum", "tokens": ["ETH", "WETH", "USDC"]}));
     let amounts: Vec<_> =
         balances["chains"][0]["balances"].as_array().unwrap().iter().map(|balance| &balance["amount"]).collect();
@@ -140,7 +140,7 @@ fn every_tool_answers_over_a_devnet_of_another_process() {
     let usd: f64 = price["price_usd"].as_str().unwrap().parse().unwrap();
     assert!((3_370.0..3_430.0).contains(&usd), "{price}");
 
-    // The devnet's five pools of that pair: four fee tiers of V3, and V2.
+    // The devnet's five pools of this pair: four fee tiers of V3, and V2.
     let pools = desk.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
     let mut kinds: Vec<_> = pools["pools"]
         .as_array()
@@ -173,7 +173,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
         expect(desk.quote(changed), code, says, &what)
     };
 
-    // Tokens.
+    // Faults of tokens.
     let error = bad(json!({"token_in": "USDX"}), "TOKEN_NOT_FOUND", "USDX");
     assert_eq!(error["details"]["nearest"], "USDC");
     bad(json!({"token_in": "NOPE"}), "TOKEN_NOT_FOUND", "NOPE");
@@ -186,27 +186,27 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "cannot be seen");
     assert!(!hostile["message"].as_str().unwrap().chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile}");
 
-    // Routes. A pair's own share token is a good ERC-20 that no pool trades.
+    // Faults of routes. A pair's share token is a valid ERC-20 that no pool trades.
     let pools = desk.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
     let share = pools["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap()["pool"].clone();
     bad(json!({"token_in": share}), "ROUTING_NO_ROUTE", "to USDC on ethereum");
-    // More LINK than the chain's pools of it hold: 4 M dollars of them at 17 dollars are well below a million.
+    // More LINK than the chain's pools hold: 4 M dollars of it at 17 dollars is well below a million.
     let beyond = json!({"token_out": "LINK", "amount": "1000000", "exact_output": true});
     bad(beyond, "ROUTING_INSUFFICIENT_LIQUIDITY", "from WETH to LINK on ethereum");
     bad(json!({"token_out": "WETH"}), "VALIDATION_FAILED", "swapped for itself");
     bad(json!({"token_out": "ETH"}), "VALIDATION_FAILED", "swapped for itself");
 
-    // Prices.
+    // Faults of prices.
     let answer = desk.reads("get_token_price", &json!({"token": share, "chain": "ethereum"}).to_string());
     expect(answer, "PRICE_UNAVAILABLE", "no price for", "a token without a feed");
 
-    // Chains.
+    // Faults of chains.
     let error = bad(json!({"chain": "etherium"}), "CHAIN_UNKNOWN", "did you mean 'ethereum'?");
     assert_eq!((&error["details"]["nearest"], &error["details"]["known"]), (&json!("ethereum"), &json!("ethereum")));
     bad(json!({"chain": "1"}), "CHAIN_UNKNOWN", "ethereum (31337)");
     bad(json!({"chain": "0x7a69"}), "CHAIN_UNKNOWN", "decimal");
 
-    // Amounts.
+    // Faults of amounts.
     for (amount, says) in [
         ("0", "zero"),
         ("0.000", "zero"),
@@ -234,7 +234,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     assert_eq!(error["details"]["parameter"], "amount");
     bad(json!({"amount": "max", "exact_output": true}), "VALIDATION_FAILED", "max");
 
-    // The form of the input.
+    // Faults of the input's form.
     let error = bad(json!({"slippage": 50}), "VALIDATION_FAILED", "did you mean `slippage_bps`?");
     assert_eq!(error["details"]["parameter"], "slippage");
     for (changed, parameter, says) in [
@@ -278,7 +278,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     let envelope = serde_json::from_str(&out).unwrap();
     expect((envelope, code), "VALIDATION_FAILED", "at most 1048576", "10 MB through a pipe");
 
-    // Tools, and a source of quotes that is asked for and absent.
+    // Faults of tools, and a requested quote source that is absent.
     let error = expect(desk.reads("uniswap_get_qoute", "{}"), "TOOL_UNKNOWN", "uniswap_get_qoute", "a slip");
     assert_eq!(error["details"]["nearest"], "uniswap_get_quote");
     let example = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "ethereum"}).to_string();
@@ -337,7 +337,7 @@ fn the_risk_of_a_sandwich_follows_size_and_slippage() {
     assert!(number(&sandwich["amount_out"]) >= number(&large["minimum_out"]), "the swap still passes: {large}");
     assert!(number(&large["minimum_out"]) < number(&large["amount_out"]));
     assert!(!large["advice"].as_array().unwrap().is_empty());
-    // The slippage it calls safe is one, and the next looser one is not.
+    // The recommended slippage is safe, and the next looser one is not.
     let safe = u32::try_from(large["safe_slippage_bps"].as_u64().unwrap()).unwrap();
     assert!(safe < 500, "{large}");
 
@@ -370,7 +370,7 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
     let failed = desk.data("simulate_transaction", call(&transfer(5_001_000_000)));
     assert_eq!(failed["outcome"], "reverted", "{failed}");
     assert!(!failed["reason"].as_str().unwrap().is_empty() && failed["balances"] == json!([]), "{failed}");
-    // approve(address,uint256) of everything.
+    // approve(address,uint256) without limit.
     let approved = desk.data("simulate_transaction", call(&format!("0x095ea7b3{to:0>64}{:f>64}", "")));
     let allowance = &approved["allowances"][0];
     assert_eq!((&allowance["token"], &allowance["kept_by"]), (&json!("USDC"), &json!("token")), "{approved}");
@@ -403,20 +403,20 @@ fn a_key_makes_a_call_once_for_as_long_as_the_devnet_lives() {
     let (conflict, exit) = keyed(&desk.given, "morning", "{\"chain\": \"ethereum\"}");
     assert_eq!((&conflict["error"]["code"], exit), (&json!("IDEMPOTENCY_CONFLICT"), 1), "{conflict}");
 
-    // The next devnet may stand where the last one did, and is another one.
+    // The next devnet may use the same address, and is another one.
     let next = crate::devnet::start();
     assert_ne!(next.described["instance"], desk.devnet.described["instance"]);
     let (anew, _) = keyed(&format!("ethereum={}", next.url(0)), "morning", "{}");
     assert_eq!(anew["status"], "success", "{anew}");
     assert_ne!(anew["call_id"], first["call_id"]);
 
-    // A read without a key leaves nothing behind.
+    // A read without an idempotency key stores nothing.
     let clean = tempfile::tempdir().unwrap();
     let (read, _) = call(clean.path(), &["get_chain_status", "--rpc", &desk.given]);
     assert_eq!(read["status"], "success", "{read}");
     assert_eq!(std::fs::read_dir(clean.path()).unwrap().count(), 0);
 
-    // Where nothing can be kept, the call is not made.
+    // If nothing can be stored, the call is not made.
     std::fs::write(clean.path().join("data"), "in the way").unwrap();
     let (refused, exit) = call(clean.path(), &["get_chain_status", "--idempotency-key", "k", "--rpc", &desk.given]);
     assert_eq!((&refused["error"]["code"], exit), (&json!("STORE_UNAVAILABLE"), 1), "{refused}");
@@ -467,18 +467,18 @@ fn chains_out_of_reach_are_told_as_such() {
         let answer = call(home.path(), &[tool, params, "--rpc", &nobody]);
         expect(answer, "CHAIN_UNREACHABLE", "no endpoint of ethereum answers", tool);
     }
-    // A status is what was asked for, so it is an answer.
+    // A status was requested, so an unreachable chain is an answer.
     let (status, exit) = call(home.path(), &["get_chain_status", "--rpc", &nobody]);
     assert_eq!((&status["data"]["chains"][0]["condition"], exit), (&json!("down"), 0), "{status}");
-    // A network of which nothing says where it is.
+    // A network without a configured endpoint.
     let answer = call(home.path(), &["get_token_price", &example, "--network", "sepolia"]);
     expect(answer, "CHAIN_UNREACHABLE", "BARDO_RPC_SEPOLIA", "no endpoint");
-    // A name that is no network: the command line is wrong.
+    // An unknown name of a network: the command line is wrong.
     let (out, err, code) = run(bardo(home.path()).args(["call", "get_chain_status", "--network", "sepolai"]));
     assert_eq!((out.as_str(), code), ("", 2), "{err}");
     assert!(err.contains("did you mean 'sepolia'?"), "{err}");
 
-    // An endpoint that serves another chain, and one chain of two that does not answer.
+    // An endpoint of another chain, and one chain of two that does not answer.
     let desk = Desk::new();
     let other = format!("base={}", desk.devnet.url(0));
     let price = json!({"token": "WETH", "chain": "base"}).to_string();
@@ -501,7 +501,7 @@ fn a_call_without_any_network_works_on_the_devnet_of_the_process() {
     assert_eq!(ids, [31_337, 31_338]);
 }
 
-/// The least that an order accepts follows from its slippage: half a percent by default, less where the phase allows less.
+/// The minimum output of an order follows from its slippage: half a percent by default, less if the phase permits less.
 #[test]
 fn an_order_has_the_slippage_that_its_phase_allows_unless_it_asks_for_its_own() {
     let home = tempfile::tempdir().unwrap();
@@ -526,7 +526,7 @@ fn an_order_has_the_slippage_that_its_phase_allows_unless_it_asks_for_its_own() 
     let (answer, exit) = order("cautious", Some(40));
     assert_eq!((&answer["error"]["code"], exit), (&json!("SAFETY_SLIPPAGE"), 3), "{answer}");
     assert_eq!(answer["error"]["details"]["violations"][0]["rule"], "max_slippage_bps");
-    // A swap that names none passes as well.
+    // A swap without a slippage parameter passes, too.
     let swap = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.05","chain":"ethereum","prefer_uniswapx":false}"#;
     let (answer, exit) = call(home.path(), &["--dry-run", "--phase", "cautious", "uniswap_execute_swap", swap]);
     assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{answer}");
@@ -564,7 +564,7 @@ fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobod
     let (answer, exit) = call(home.path(), &["token_approve", approve]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     assert!(answer["explanation"].as_str().unwrap().contains("`bardo devnet`"), "{answer}");
-    // Above the threshold somebody must be asked, and nobody can be here: it does not wait for an answer.
+    // Above the threshold it needs approval, which is impossible here: it does not wait for an answer.
     let swap = r#"{"token_in":"USDC","token_out":"WETH","amount":1500,"chain":"ethereum","prefer_uniswapx":false}"#;
     let began = std::time::Instant::now();
     let (answer, exit) = call(home.path(), &["--approve", "ask", "uniswap_execute_swap", swap]);
@@ -573,7 +573,7 @@ fn a_write_on_the_devnet_of_the_process_says_that_it_ends_with_it_and_asks_nobod
     assert!(began.elapsed() < std::time::Duration::from_secs(60));
 }
 
-/// A bridge's fillers pay the same gas for any amount: a small one is told from which amount on it would pass.
+/// A bridge's fillers pay the same gas for any amount: the error for a small amount states the minimum.
 #[test]
 fn a_bridge_that_is_too_small_is_told_to_send_more() {
     let home = tempfile::tempdir().unwrap();
@@ -608,7 +608,7 @@ fn parameters_that_cannot_be_read_are_a_usage_error() {
     assert_eq!((out.as_str(), code), ("", 2));
 }
 
-/// The documents call the chain now `chain` and now `chain_id`: every tool takes it under either name.
+/// The documents call the chain both `chain` and `chain_id`: every tool accepts either name.
 #[test]
 fn the_chain_is_taken_under_either_name() {
     let home = tempfile::tempdir().unwrap();
@@ -618,7 +618,7 @@ fn the_chain_is_taken_under_either_name() {
         let (envelope, code) = call(home.path(), &["get_chain_status", params]);
         assert_eq!((&envelope["status"], code), (&serde_json::json!("success"), 0), "{params}: {envelope}");
     }
-    // Two names for two chains mean nothing.
+    // Two names with different chains are an error.
     let (envelope, code) = call(home.path(), &["get_chain_status", r#"{"chain":"ethereum","chain_id":31338}"#]);
     assert_eq!((&envelope["error"]["code"], code), (&serde_json::json!("VALIDATION_FAILED"), 1), "{envelope}");
 }

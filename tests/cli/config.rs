@@ -70,7 +70,7 @@ fn an_unknown_key_is_named_with_its_line() {
         err.contains("config.toml, line 2: unknown key 'netwrok'") && err.contains("did you mean 'network'?"),
         "{err}"
     );
-    // Where it is can still be asked.
+    // Its path can still be printed.
     let (_, _, code) = run(bardo(home.path()).args(["config", "path"]));
     assert_eq!(code, 0);
 }

@@ -1,5 +1,4 @@
-//! What the operator asks and decides of the policy beside a call: what it makes of one, whether a loosened file holds,
-//! and what has stopped trading.
+//! The operator's policy commands: checking a call, accepting a looser file, and resetting the circuit breaker.
 
 use serde_json::{Value, json};
 
@@ -7,7 +6,7 @@ use crate::desk::{Desk, swap};
 use crate::{bardo, run};
 
 impl Desk {
-    /// What `bardo policy` with these arguments says on both streams, and its exit code.
+    /// Runs `bardo policy` with these arguments; returns both streams and the exit code.
     fn policy(&self, arguments: &[&str]) -> (String, String, i32) {
         run(bardo(self.home.path()).arg("policy").args(arguments).args(["--rpc", &self.given]))
     }
@@ -18,7 +17,7 @@ impl Desk {
         (serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}")), code)
     }
 
-    /// The same where a decision is asked for.
+    /// Runs `bardo policy` on a terminal and answers its prompt.
     fn decides(&self, arguments: &[&str], asks: &str, answer: &str) -> (String, u32) {
         let all = [&["policy"][..], arguments, &["--rpc", &self.given]].concat();
         self.at_a_terminal("", &all, asks, Some(answer), || {})
@@ -34,7 +33,7 @@ impl Desk {
 #[test]
 fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let desk = Desk::new();
-    // A hundredth of a coin is some 34 dollars.
+    // A hundredth of a native token is about 34 dollars.
     let (told, code) = desk.check(&swap(json!({})), &[]);
     assert_eq!(code, 0, "{told}");
     assert_eq!((&told["tool"], &told["passes"]), (&json!("uniswap_execute_swap"), &json!(true)));
@@ -46,7 +45,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let (out, err, code) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
     assert!(code == 0 && out.starts_with("uniswap_execute_swap would pass\n") && out.contains("  ok  "), "{out}{err}");
 
-    // In a phase: what opens a position is refused, what leaves one is not asked more of.
+    // In a phase: opening a position is refused, and an exit is not restricted further.
     let (told, code) = desk.check(&swap(json!({"token_out": "UNI"})), &["--phase", "terminal"]);
     assert_eq!((&told["passes"], &told["error"]["code"], code), (&json!(false), &json!("SAFETY_PHASE_BLOCKED"), 3));
 
@@ -58,7 +57,7 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let (out, _, _) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
     assert!(out.starts_with("uniswap_execute_swap would pass, with your yes: $"), "{out}");
 
-    // A sale for dollars counts as what it may lose, so a purchase shows the cap.
+    // A sale for dollars counts with its possible loss, so a purchase shows the limit.
     let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30", "slippage_bps": 50}));
     desk.tighten("max_single_trade_usd = \"10\"\nmax_slippage_bps = 1\n");
     let (told, code) = desk.check(&bought, &[]);
@@ -90,7 +89,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     desk.tighten("max_single_trade_usd = \"100\"\n");
     refused("a looser one waits");
 
-    // Nobody says yes for the operator.
+    // Only the operator can approve it.
     let (out, err, code) = desk.policy(&["accept"]);
     assert_eq!((out.as_str(), code), ("", 3), "{err}");
     assert!(err.contains("LOOSER   max_single_trade_usd: \"10\" → \"100\""), "{err}");
@@ -99,7 +98,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     assert!(code == 4 && shown.contains("not accepted; what held goes on holding"), "{code}: {shown}");
     refused("any other word is none");
 
-    // Left without effect, and on record. It can be accepted all the same, later.
+    // Rejected and recorded. It can still be accepted later.
     let (out, err, code) = desk.policy(&["refuse"]);
     assert_eq!((out.as_str(), code), ("refused; what held goes on holding\n", 0), "{err}");
     assert!(desk.kinds().contains(&"policy:refused".to_owned()), "{:?}", desk.kinds());
@@ -130,14 +129,15 @@ fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
         assert!(code == 0 && shown.contains(says), "{what}: {code}: {shown}");
         assert!(desk.kinds().contains(&kind.to_owned()), "{what}: {:?}", desk.kinds());
     }
-    // The devnet inside a process keeps a ledger of its own: there is nothing to decide for it.
+    // The devnet inside a process has its own ledger: there is nothing to decide for it.
     for arguments in [&["accept"][..], &["refuse"], &["reset", "breaker"]] {
         let (_, err, code) = run(bardo(desk.home.path()).arg("policy").args(arguments));
         assert!(code == 2 && err.contains("--rpc"), "{arguments:?}: {code} {err}");
     }
 }
 
-/// The safety-guardian's opinion is an object of its own wherever the call is told, and names prices that it read itself.
+/// The safety-guardian's opinion is a separate object wherever the call is reported, and names prices that it read
+/// itself.
 #[test]
 fn the_guardians_opinion_is_in_the_json() {
     let mut desk = Desk::new();
@@ -157,7 +157,7 @@ fn the_guardians_opinion_is_in_the_json() {
         let why = opinion["why"].as_str().unwrap();
         assert!(why.contains("own USDC price $1.00") && why.contains("own LINK price $"), "{why}");
     }
-    // Below the hot lane it was not asked, and nothing is said in its name.
+    // Below the hot lane it was not asked, and no opinion is reported.
     let (small, _) = desk.swap(json!({"token_in": "USDC", "token_out": "LINK", "amount": "10"}), &["--dry-run"]);
     assert_eq!((&small["status"], &small["decision_hints"]["guardian"]), (&json!("simulated"), &Value::Null));
 }

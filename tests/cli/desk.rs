@@ -1,4 +1,4 @@
-//! A devnet in a process of its own, a home folder beside it, and the binary called against both.
+//! Test fixture: a devnet in its own process, a home folder, and the binary called with both.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,13 +12,13 @@ use crate::devnet::{Running, start};
 use crate::devnet_process::ask;
 use crate::{bardo, run};
 
-/// An envelope and the exit code.
+/// Envelope and exit code of a call.
 pub type Answer = (Value, i32);
 
 pub struct Desk {
     pub devnet: Running,
     pub home: tempfile::TempDir,
-    /// What `--rpc` gets.
+    /// Value for `--rpc`.
     pub given: String,
 }
 
@@ -29,19 +29,19 @@ impl Desk {
         Self { devnet, home: tempfile::tempdir().unwrap(), given }
     }
 
-    /// The policy from now on: the demo's with these lines over it. What is looser than before waits for the operator,
-    /// so a folder of its own goes with it.
+    /// Sets the policy: the demo preset with these lines. A looser policy would wait for the operator, so the home
+    /// folder is replaced.
     pub fn under(&mut self, policy: &str) {
         self.home = tempfile::tempdir().unwrap();
         self.tighten(policy);
     }
 
-    /// The policy's file from now on, in the folder that there is.
+    /// Sets the policy file in the present home folder.
     pub fn tighten(&self, policy: &str) {
         fs::write(self.home.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{policy}")).unwrap();
     }
 
-    /// What stands in the configuration from now on.
+    /// Sets the configuration file.
     pub fn configure(&self, text: &str) {
         fs::write(self.home.path().join("config.toml"), text).unwrap();
     }
@@ -60,7 +60,7 @@ impl Desk {
         self.call("uniswap_execute_swap", &swap(changed), more)
     }
 
-    /// The same as a process that goes on beside the test.
+    /// Starts a swap as a process in the background.
     pub fn swapping(&self, changed: Value) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
         command.env_clear().env("BARDO_HOME", self.home.path()).stdin(Stdio::null());
@@ -69,13 +69,13 @@ impl Desk {
         command.spawn().unwrap()
     }
 
-    /// Runs a call on a terminal of its own. Once it asks, `meanwhile` is done, and then something is typed; what it
-    /// showed, and the exit code.
+    /// Runs a call on a terminal. Once it prompts, calls `meanwhile` and types the answer; returns the output and the
+    /// exit code.
     pub fn on_a_terminal(&self, params: &Value, answer: Option<&str>, meanwhile: impl Fn()) -> (String, u32) {
         self.typed_ahead("", params, answer, meanwhile)
     }
 
-    /// The same where something was typed before there was anything to answer.
+    /// Runs a call on a terminal after typing `early`, before there is a prompt.
     pub fn typed_ahead(
         &self,
         early: &str,
@@ -87,8 +87,8 @@ impl Desk {
         self.at_a_terminal(early, &arguments, "Type yes", answer, meanwhile)
     }
 
-    /// Runs the binary on a terminal of its own. Once it has shown `asks`, `meanwhile` is done, and then something is
-    /// typed; what it showed, and the exit code.
+    /// Runs the binary on a terminal. Once it has shown `asks`, calls `meanwhile` and types the answer; returns the
+    /// output and the exit code.
     pub fn at_a_terminal(
         &self,
         early: &str,
@@ -115,7 +115,7 @@ impl Desk {
                 Ok(0) | Err(_) => break,
                 Ok(read) => shown.extend_from_slice(&some[..read]),
             }
-            // What was typed before this line stood there is dropped.
+            // Input that was typed before this line appeared is discarded.
             if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains(asks)) {
                 meanwhile();
                 keys.write_all(answer.as_bytes()).unwrap();
@@ -125,8 +125,7 @@ impl Desk {
         (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
     }
 
-    /// Runs the binary on a terminal of its own and types each answer once what asks for it is shown; what it showed, and
-    /// the exit code.
+    /// Runs the binary on a terminal and types each answer at its prompt; returns the output and the exit code.
     pub fn conversation(&self, arguments: &[&str], answers: &[(&str, &str)]) -> (String, u32) {
         let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
@@ -173,7 +172,7 @@ impl Desk {
         u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     }
 
-    /// Waits until so many transactions of the account are known to the chain and in no block.
+    /// Waits until this many of the account's transactions are pending.
     pub fn until_pending(&self, count: u64) {
         let since = Instant::now();
         while self.nonce("pending") - self.nonce("latest") < count {
@@ -183,7 +182,7 @@ impl Desk {
     }
 }
 
-/// A swap of the coin, which takes one transaction.
+/// Parameters of a swap of the native token, which takes one transaction.
 pub fn swap(changed: Value) -> Value {
     let mut params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
                             "prefer_uniswapx": false});
@@ -191,7 +190,7 @@ pub fn swap(changed: Value) -> Value {
     params
 }
 
-/// What a process that goes on beside the test has answered, once it has.
+/// Waits for a background process; returns its answer.
 pub fn ended(child: Child) -> Answer {
     let output = child.wait_with_output().unwrap();
     (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())

@@ -1,4 +1,4 @@
-//! `bardo devnet` as a process: its first line, its end, and another program that learns from it.
+//! `bardo devnet` as a process: its first line, its end, and another program that uses its output.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ fn the_first_line_says_where_everything_is_and_a_kill_ends_it_cleanly() {
     let named: Vec<(&str, u64)> =
         chains.iter().map(|chain| (chain["name"].as_str().unwrap(), chain["chain_id"].as_u64().unwrap())).collect();
     assert_eq!(named, [("ethereum", 31_337), ("base", 31_338)]);
-    // The first account of the development mnemonic.
+    // First account of the development mnemonic.
     assert_eq!(chains[0]["accounts"][0].as_str().unwrap().to_lowercase(), "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266");
     assert_eq!(
         chains[0]["contracts"]["permit2"].as_str().unwrap().to_lowercase(),

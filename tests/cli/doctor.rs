@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{bardo, run};
 
-/// A node that answers its chain id, and block 7 as the latest.
+/// Node that answers with its chain id, and block 7 as the latest.
 fn node(chain_id: u64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -54,7 +54,7 @@ fn node(chain_id: u64) -> String {
     url
 }
 
-/// A service that answers every request with this status and body.
+/// Service that answers every request with this status and body.
 fn service(status: &'static str, body: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -110,7 +110,7 @@ fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
     }
 }
 
-/// The devnet names its services itself, and the doctor asks them.
+/// The devnet names its services itself, and the doctor checks them.
 #[cfg(unix)]
 #[test]
 fn the_services_that_settle_orders_are_asked() {
@@ -147,7 +147,7 @@ fn a_fresh_machine_is_healthy() {
         assert!(of(&found, "devnet").1.contains(chain), "{out}");
     }
     assert_eq!(of(&found, "config").0, "ok");
-    // What it holds is closed to other programs of the same user.
+    // Its memory is protected from other programs of the same user.
     #[cfg(target_os = "linux")]
     assert_eq!(of(&found, "memory").0, "ok", "{out}");
     assert_eq!(of(&found, "data").0, "ok");
@@ -220,7 +220,7 @@ fn endpoints_are_asked_for_their_chain_id() {
     let sepolia = node(11_155_111);
     let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &format!("sepolia={sepolia}")]));
     let (status, detail) = of(&findings(&out), "endpoint");
-    // One endpoint of a network that is no devnet: it works, and nothing that it says is cross-checked.
+    // A single endpoint of a network other than a devnet: it works, but its answers are not cross-checked.
     assert_eq!((status.as_str(), code), ("note", 0), "{detail}");
     let standing = "sepolia (11155111) at block 7: Uniswap V2 V3 V4, 3 tokens";
     assert_eq!(detail, format!("{standing}; one endpoint, so its answers are not cross-checked"));

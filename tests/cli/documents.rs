@@ -1,5 +1,5 @@
-//! The five trading tools against the document that defines them. Every word of the tables is typed from it by hand,
-//! none is taken from the code.
+//! The five trading tools compared with the document that defines them. All words of the tables were copied from it by
+//! hand, none from the code.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{bardo, run};
 
-/// The document's tables: what each tool is, shows and takes.
+/// The document's tables: properties, displayed fields and parameters of each tool.
 fn documented() -> Value {
     json!([
         {
@@ -52,7 +52,7 @@ fn documented() -> Value {
             "event_params": ["token_in", "token_out", "amount", "chain"],
             "summary_fields": ["order_hash", "order_type", "status"],
             "required": ["token_in", "token_out", "amount", "chain"],
-            // `slippage_bps` is ours: the documents fix it at 50, which no auction passes in the Cautious phase.
+            // `slippage_bps` is an addition: the documents fix it at 50, which no auction passes in the Cautious phase.
             "optional": {"decay_start_time": 10, "decay_end_time": 120, "slippage_bps": 50},
             "types": {
                 "token_in": "string", "token_out": "string", "amount": "string", "chain": "string",
@@ -91,7 +91,7 @@ fn documented() -> Value {
     ])
 }
 
-/// The fields of each result, in the document's structs.
+/// Fields of each result, from the document's structs.
 const RESULTS: [(&str, &[&str]); 5] = [
     (
         "uniswap_get_quote",
@@ -134,7 +134,7 @@ const RESULTS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// What the notes about custody say for each kind of account: a session key and what holds it, then the other two.
+/// Notes about custody for each kind of account: a session key with its enforcement, then the other two.
 const CUSTODY: [(&str, &[&str]); 3] = [
     (
         "uniswap_execute_swap",

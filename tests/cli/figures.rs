@@ -1,5 +1,5 @@
-//! What a refused write tells a person through the binary: of each rule its limit, the value that broke it and what would
-//! pass, worked out here from the chain and from arithmetic. `writes` has the codes.
+//! Figures of a refused write through the binary: for each rule its limit, the violating value and a passing value,
+//! computed here from the chain and by arithmetic. `writes` has the codes.
 
 use alloy::primitives::Address;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::desk::{Answer, Desk};
 use crate::writes::expect;
 use crate::{bardo, run};
 
-/// Holds an answer to its code, and every rule that stands against it, each as `rule | limit | value | what would pass`.
+/// Checks an answer's code, and returns every violated rule as `rule | limit | value | what would pass`.
 pub fn told(answer: &Answer, code: &str) -> Vec<String> {
     expect(answer, code, &answer.0.to_string());
     let violations = answer.0["error"]["details"]["violations"].as_array().cloned().unwrap_or_default();
@@ -17,21 +17,21 @@ pub fn told(answer: &Answer, code: &str) -> Vec<String> {
     violations.iter().map(words).collect()
 }
 
-/// Dollars as they are written, in millionths.
+/// A dollar amount as displayed, in millionths.
 fn micros(dollars: &str) -> u128 {
     let plain = dollars.trim_start_matches('$').replace(',', "");
     let (whole, rest) = plain.split_once('.').unwrap_or((&plain, ""));
     format!("{whole}{rest:0<6}").parse().unwrap_or_else(|_| panic!("{dollars}"))
 }
 
-/// Between the braces of a pattern such as `a {} b`.
+/// Text between the braces of a pattern such as `a {} b`.
 fn between<'a>(text: &'a str, (before, after): (&str, &str)) -> &'a str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("{before:?} in {text}")).1;
     if after.is_empty() { rest } else { rest.split_once(after).unwrap_or_else(|| panic!("{after:?} in {text}")).0 }
 }
 
 impl Desk {
-    /// What the feed says of the coin, in hundred-millionths of a dollar.
+    /// Feed price of the native token, in hundred-millionths of a dollar.
     fn price(&self) -> u128 {
         let feed = &self.devnet.described["chains"][0]["feeds"]["ETH / USD"]["address"];
         // latestRoundData(): the second of five words.
@@ -47,7 +47,7 @@ impl Desk {
 #[test]
 fn what_stands_against_a_swap_is_told_with_its_figures() {
     let mut desk = Desk::new();
-    // What a purchase counts for: the dollars given, and the gas that it may burn at the highest price.
+    // Amount that a purchase counts for: the dollars given, and its maximum gas at the highest price.
     desk.under("");
     let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
     let (rehearsed, _) = desk.swap(bought(), &["--dry-run"]);
@@ -58,7 +58,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     let rules = told(&desk.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
     let value = between(&rules[0], ("in one action | ", " | "));
     assert_eq!(rules, [format!("max_single_trade_usd | $20.00 in one action | {value} | at most $20.00")]);
-    // The mean of the pools may be above the feed, by no more than the market moves.
+    // The pools' mean may be above the feed, by at most the market's movement.
     assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
 
     desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n", desk.token("USDC")));
@@ -76,7 +76,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
         told(&desk.swap(json!({}), &[]), "SAFETY_NOT_ALLOWED"),
         ["allowed_tools | token_revoke | uniswap_execute_swap | a tool of the list"]
     );
-    // At 300 basis points of slippage the worst case is a loss as large, which has a rule of its own.
+    // At 300 basis points of slippage the worst case is a loss of the same size, which has its own rule.
     desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
     assert_eq!(
         told(&desk.swap(json!({"slippage_bps": 300}), &[]), "SAFETY_SLIPPAGE"),
@@ -92,7 +92,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
              allowance | new-position | selling what is held for a stable coin or the chain's own coin",
         ]
     );
-    // None is held, and all of three are to be sold. What did not run brings nothing in, which is no rule of its own.
+    // The account holds none and would sell three. The failed sale has no inflow, which is not a violation of its own.
     assert_eq!(
         told(&desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]), "SAFETY_SIMULATION_FAILED"),
         [
@@ -141,7 +141,7 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
         rules,
         [format!("max_trades_per_hour | 1 in any 60 minutes | 1 were made | the next one in {wait} s, or an exit now")]
     );
-    // It leaves the window an hour after it was made, which was not long ago and not in time to come.
+    // It leaves the window an hour after it was made, which was a moment ago.
     assert!((1..=3_600).contains(&wait.parse::<u64>().unwrap()), "{wait}");
 
     desk.under("max_daily_spend_usd = \"60\"\n");
@@ -164,13 +164,13 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
     assert!((1..=86_400).contains(&frees.parse::<u64>().unwrap()), "{frees}");
     assert_eq!(micros(before) + micros(left), 60_000_000);
     assert!(micros(now) > micros(left));
-    // The dollars given at least, and the gas that was burnt, was spent; no more is held now that it is over.
+    // At least the dollars given and the gas burnt were spent; nothing is reserved any more.
     let one = 34_000_000;
     assert!((one * 99 / 100..one * 120 / 100).contains(&micros(before)), "{before} is not about {one} millionths");
 
     desk.under("stop_loss_pct = \"10\"\n");
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
-    // 1.4 coins are there at the start, and a tenth of one is left.
+    // 1.4 native tokens at the start, and a tenth of one remains.
     desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
     let rules = told(
         &desk.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]),
@@ -186,8 +186,8 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
              recovered or the operator sets a new mark"
         )]
     );
-    // The demo wallet: 5.9 coins and wrapped coins, 5,000 dollars, less what the swaps above have cost. 5.9 at a price of
-    // eight decimals are 59 tenths, in millionths a thousandth of it.
+    // The demo wallet: 5.9 native and wrapped tokens, 5,000 dollars, less the cost of the swaps above. 5.9 at a price
+    // with eight decimals are 59 tenths, in millionths a thousandth of it.
     let held = 59 * desk.price() / 1_000 + 5_000_000_000;
     assert!(
         (held * 98 / 100..=held * 102 / 100).contains(&micros(highest)),
@@ -211,7 +211,7 @@ fn what_takes_a_yes_is_told_with_why() {
     assert_eq!(told(&answer, "APPROVAL_REQUIRED"), [""; 0], "no rule stands against it");
     let error = &answer.0["error"];
     let permit = &error["details"]["permit"];
-    // A hundredth of a coin and the gas that it may burn, as the preview itself shows them.
+    // A hundredth of a native token plus its maximum gas, as the preview itself shows them.
     let wei = permit["bounds"]["gas_at_most_wei"].as_str().unwrap().parse::<u128>().unwrap() + 10_u128.pow(16);
     let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
     let message = error["message"].as_str().unwrap();
@@ -237,7 +237,7 @@ fn whoever_has_no_key_is_told_which_there_are() {
     assert_eq!(desk.nonce("pending"), 0);
 }
 
-/// Whoever carries a bridge order out pays for the gas: a cent is worth nobody's while.
+/// A bridge order's filler pays for gas, so a cent is not worth filling.
 #[test]
 fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
     let desk = Desk::new();

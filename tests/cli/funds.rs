@@ -1,11 +1,10 @@
-//! An order's status through the binary when what it offers goes away and comes back, by transactions that Bardo has
-//! no part in.
+//! Status of an order through the binary when its input tokens leave and return, by transactions outside of Bardo.
 
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
 
-/// The most that the order takes, in raw units: 100 USDC.
+/// Maximum input of the order, in raw units: 100 USDC.
 const TAKEN: u64 = 100_000_000;
 
 fn word(address: &str) -> String {
@@ -13,7 +12,7 @@ fn word(address: &str) -> String {
 }
 
 impl Desk {
-    /// A transaction of the account's own, in a block of its own.
+    /// A transaction of the account outside of Bardo, in its own block.
     fn outside(&self, from: &str, to: &str, data: &str) {
         self.ask("anvil_impersonateAccount", json!([from]));
         let sent = self.ask("eth_sendTransaction", json!([{ "from": from, "to": to, "data": data }]));
@@ -31,8 +30,8 @@ impl Desk {
 #[test]
 fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
     let desk = Desk::new();
-    // The allowance first, so that the order is a signature and needs no block; and no block until one is asked for. No
-    // filler has the token in its purse at the first block after an order, so none fills it here.
+    // The allowance comes first, so that the order is a signature without a block, and no block is made until
+    // requested. No filler holds the token in the first block after an order, so none fills it here.
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
     let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
     assert_eq!(allowed.1, 0, "{}", allowed.0);
@@ -54,21 +53,21 @@ fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
     assert_eq!(desk.status_of(&hash), "open");
 }
 
-/// A process that lives for one call follows no orders: the end of one whose time is over is read when it matters.
+/// A process that runs for one call does not track orders: the end of an expired one is read when it matters.
 #[test]
 fn an_order_whose_time_is_over_stands_in_nobodys_way() {
     let desk = Desk::new();
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
     let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
     assert_eq!(allowed.1, 0, "{}", allowed.0);
-    // Nobody can fill what no block takes.
+    // Without blocks nobody can fill it.
     desk.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                        "decay_end_time": 40});
     let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
     assert_eq!(placed["status"], "partial", "{placed}");
 
-    // While it can be filled, a trade of the pair is told how long that can last, and which order it is.
+    // While it can be filled, a trade of the pair reports the order and how long it can last.
     let swap = || desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "50"}), &["--approve", "always"]);
     let early = swap();
     crate::writes::expect(&early, "ORDER_STILL_OPEN", "it is open");
@@ -77,13 +76,13 @@ fn an_order_whose_time_is_over_stands_in_nobodys_way() {
     let wait = details["retry_after_seconds"].as_u64().unwrap();
     assert!((1..=600).contains(&wait), "{early:?}");
 
-    // Its time is the chain's.
+    // Its deadline is in the chain's time.
     desk.ask("evm_increaseTime", json!([wait + 2]));
     desk.ask("evm_setAutomine", json!([true]));
     for _ in 0..3 {
         desk.ask("evm_mine", json!([]));
     }
-    // Nobody has asked for its status.
+    // No status was requested meanwhile.
     let (late, exit) = swap();
     assert_eq!((&late["status"], exit), (&json!("success"), 0), "{late}");
 }

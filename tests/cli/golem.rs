@@ -1,4 +1,4 @@
-//! `bardo golem`: kinds of action, a brain that is a program, the playbook, and roles that stop the start.
+//! `bardo golem`: kinds of action, an external brain, the playbook, and invalid archetypes that prevent the start.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -31,7 +31,7 @@ fn every_kind_of_action_works_or_names_the_tool_it_lacks() {
     assert_eq!(table.lines().count(), kinds.len() + 2);
     assert!(table.ends_with(&format!("{works} of {} kinds work\n", kinds.len())), "{table}");
     assert!(table.contains("lacks vault_deposit") || table.contains("lacks vault_simulate_deposit, vault_deposit"));
-    // A role that does not write has none of them.
+    // An archetype without write tools has none of them.
     let (role, _, _) = run(bardo(home.path()).args(["golem", "kinds", "--archetype", "pool-researcher"]));
     assert!(
         role.contains("not this role's: ") && role.ends_with(&format!("0 of {} kinds work\n", kinds.len())),
@@ -62,7 +62,7 @@ fn a_brain_that_cannot_be_had_stops_the_start() {
     assert!(out.contains("golem.model_key") && !out.contains("sk-secret"), "{out}");
 }
 
-/// What needs a role, with a screen and without one.
+/// Commands that need an archetype, with a screen and without one.
 const STARTS: [&[&str]; 5] = [&["golem", "run", "--headless"], &["golem", "run"], &[], &["tools"], &["golem", "kinds"]];
 
 #[test]
@@ -78,7 +78,7 @@ fn a_wrong_role_stops_its_start_with_the_way_drawn() {
     for arguments in STARTS {
         let (out, err, code) = run(bardo(home.path()).args(arguments).args(["--archetype", "guide"]));
         assert_eq!((out.as_str(), code), ("", 1), "{arguments:?}: {err}");
-        // Whole, a hop a line, each with its file and line.
+        // The whole path, one hop per line, each with its file and line.
         let wanted = [
             "bardo: delegation is circular, starting at `guide`".to_owned(),
             format!("  guide  ({}, line 1)", file("guide")),
@@ -86,12 +86,12 @@ fn a_wrong_role_stops_its_start_with_the_way_drawn() {
             format!("      → guide  ({}, line 4)  ← back here", file("scout")),
         ];
         assert_eq!(err.lines().collect::<Vec<_>>(), wanted, "{arguments:?}");
-        // Nothing else was begun: no log, no journal, no ledger.
+        // Nothing else was started: no log, no journal, no ledger.
         assert!(!home.path().join("data").exists(), "{arguments:?}");
     }
 }
 
-/// Every rule of the roles stops the role that breaks it, whichever command needs it.
+/// Every rule about archetypes stops the archetype that violates it, whichever command needs it.
 #[test]
 fn each_rule_of_the_roles_stops_the_role_that_breaks_it() {
     for (file, text, words, last) in [
@@ -128,7 +128,7 @@ fn each_rule_of_the_roles_stops_the_role_that_breaks_it() {
             );
             assert!(!home.path().join("data").exists(), "{arguments:?}");
         }
-        // Every other role is there; the broken one is listed with the reason, and the doctor says so.
+        // All other archetypes work; the broken one is listed with the reason, and the doctor reports it.
         let (out, err, code) = run(bardo(home.path()).args(["tools", "--archetype", "trade-executor"]));
         assert!(code == 0 && out.contains("uniswap_execute_swap"), "{err}");
         let (out, _, code) = run(bardo(home.path()).args(["golem", "roles", "--json"]));
@@ -177,7 +177,7 @@ fn a_role_that_there_is_not_is_a_usage_error_that_names_those_there_are() {
     assert!(code == 2 && err.contains("golem.archetype (file, line 2): no archetype is named `boss`"), "{err}");
 }
 
-/// A show in a file, played headless with these flags: what it said, and how it ended.
+/// Plays a scenario from a file, headless with these flags; returns its output and exit code.
 fn play(text: &str, more: &[&str]) -> (String, String, i32) {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("show.toml");
@@ -185,12 +185,12 @@ fn play(text: &str, more: &[&str]) -> (String, String, i32) {
     run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file).args(more))
 }
 
-/// A look at what is held, at this second of a show, with what is expected of it.
+/// Event that queries the balances at this second of a scenario, with an expectation.
 fn look(at: u64, more: &str) -> String {
     format!("[[beat]]\nat = {at}\ndo = \"query_state\"\nparams = {{ query = \"balances\" }}\n{more}\n")
 }
 
-/// Whoever runs a show as a test must see it fail.
+/// Scenarios are used as tests, so a failed expectation must fail the run.
 #[test]
 fn what_does_not_come_as_a_show_expects_fails_it_and_is_named() {
     let good = look(1, "expect = [\"success\"]");
@@ -227,7 +227,7 @@ fn a_beat_is_left_out_where_its_condition_does_not_hold_and_is_counted_by_itself
     assert_eq!(out.lines().filter(|line| line.contains("\"kind\":\"tool:start\"")).count(), 3);
 }
 
-/// The role decides which tools a Golem has, whatever its show wants.
+/// The archetype decides the tools of a Golem, whatever its scenario requests.
 #[test]
 fn a_golem_with_another_role_has_that_roles_tools() {
     let params = "{ kind = \"swap\", params = { token_in = \"WETH\", token_out = \"USDC\", amount = \"0.01\", chain = \"ethereum\", prefer_uniswapx = false } }";
@@ -249,7 +249,7 @@ fn where_the_operator_leads_no_show_is_played() {
     }
 }
 
-/// The program playing a show, with its words as they come.
+/// Starts the program with a scenario; returns its output line by line.
 fn following(text: &str, more: &[&str]) -> (tempfile::TempDir, Child, std::io::Lines<BufReader<ChildStdout>>) {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("show.toml");
@@ -269,7 +269,7 @@ fn a_show_keeps_the_pace_that_is_asked_for() {
     let captions: Vec<Instant> =
         lines.filter(|line| line.as_ref().unwrap().contains("show:caption")).map(|_| Instant::now()).collect();
     assert_eq!((captions.len(), child.wait().unwrap().code()), (2, Some(0)));
-    // Twenty seconds in ten, less what this test itself may have come late to the first of them.
+    // Twenty seconds in ten, less the possible delay of this test at the first of them.
     let took = captions[1] - captions[0];
     assert!(took >= Duration::from_secs(7), "{took:?}");
 }
@@ -285,14 +285,14 @@ fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
         for line in lines {
             let line = line.unwrap();
             captions.extend(line.contains("show:caption").then_some(line.contains("last")));
-            // The first once it lives, and the next once what was asked for has been seen.
+            // The first once it lives, and the next once the requested one has been seen.
             if asked <= captions.len() && (line.contains("\"kind\":\"vitals\"") || asked > 0) {
                 match stdin.as_mut().filter(|_| asked < steps) {
                     Some(stdin) => {
                         stdin.write_all(b"\n").unwrap();
                         asked += 1;
                     }
-                    // Nobody is left who could say when to go on, with the last beat to come.
+                    // Nobody is left to continue, with the last event still to come.
                     None if steps == 1 => drop(stdin.take()),
                     None => {}
                 }
@@ -306,7 +306,7 @@ fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
     }
 }
 
-/// Under a stop that holds every Golem nothing of a show would ever be due, and no show could lift it.
+/// Under a stop that holds every Golem, no event of a scenario would ever be due, and no scenario could lift the stop.
 #[test]
 fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     for level in ["pause", "halt", "revoke"] {
@@ -320,7 +320,7 @@ fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     }
 }
 
-/// Everything below a folder, as paths from there.
+/// Everything below a folder, as relative paths.
 fn below(folder: &std::path::Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
@@ -331,7 +331,7 @@ fn below(folder: &std::path::Path) -> BTreeSet<String> {
     found
 }
 
-/// What a show does to stops and playbook must not reach anybody else, nor a later show.
+/// Effects of a scenario on stops and playbook must not reach anyone else, nor a later scenario.
 #[test]
 fn a_show_leaves_nothing_but_its_recording() {
     let home = tempfile::tempdir().unwrap();
@@ -348,7 +348,7 @@ fn a_show_leaves_nothing_but_its_recording() {
         assert_eq!(code, 0, "{err}");
         assert!(out.contains("\"kind\":\"halt:raised\"") && out.contains("golem:directive"), "{out}");
     };
-    // The second finds neither the stop nor the note of the first.
+    // The second run sees neither the stop nor the note of the first.
     for _ in 0..2 {
         play(&[]);
         let data = home.path().join("data");
@@ -363,7 +363,7 @@ fn a_show_leaves_nothing_but_its_recording() {
     assert!(!home.path().join("data/STOP").exists());
 }
 
-/// The last thing in a show, so that nothing but the end of the session is left to report it.
+/// Last event of a scenario, so that only the end of the session can report it.
 #[test]
 fn an_emergency_halt_is_reported_once() {
     let halt =
@@ -377,7 +377,7 @@ fn an_emergency_halt_is_reported_once() {
     );
 }
 
-/// A stop of the data folder holds for the shows in it, and a show cannot lift it.
+/// A stop of the data directory applies to the scenarios in it, and a scenario cannot lift it.
 #[test]
 fn a_halt_from_outside_stops_a_running_show() {
     let beats = "[[beat]]\nat = 0\ncaption = \"first\"\n[[beat]]\nat = 600\ncaption = \"last\"\n";
@@ -393,7 +393,7 @@ fn a_halt_from_outside_stops_a_running_show() {
             assert!(line.contains("from outside"), "{line}");
             child.kill().unwrap();
             child.wait().unwrap();
-            // What the killed show has left is cleared away by the next one.
+            // Remains of the killed run are removed by the next one.
             let shows =
                 || below(&home.path().join("data/shows")).into_iter().filter(|path| !path.contains('/')).count();
             assert_eq!(shows(), 2, "the show, and the lock");
@@ -420,7 +420,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let path = std::env::var_os("PATH").unwrap();
     let (out, err, code) = run(bardo(home.path()).args(["golem", "playbook"]));
     assert_eq!((out.as_str(), err.as_str(), code), ("", "bardo: no Golem has lived here yet\n", 0));
-    // Not in the configuration folder, which is closed to brains.
+    // Not in the configuration folder, which brains cannot access.
     let programs = tempfile::tempdir().unwrap();
     let script = programs.path().join("brain.py");
     let text = "import json, sys\n\
@@ -449,7 +449,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let (_, err, code) = run(bardo(home.path()).args(["golem", "playbook", "undo", "1"]));
     assert!(code == 1 && err.contains("there is no change 1"), "{err}");
 
-    // A Golem of another name has a playbook of its own.
+    // A Golem of another name has its own playbook.
     std::fs::write(home.path().join("config.toml"), "[golem]\nname = \"Bob\"\n").unwrap();
     let (out, err, code) =
         run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]));
@@ -462,7 +462,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     assert_eq!(out, "nothing was changed\n", "the newest devnet is not one that Ada lived on");
 }
 
-/// What acts as `operator` acts as the person at the keyboard, so no Golem has that name.
+/// The name `operator` has the rights of the person at the keyboard, so no Golem may have it.
 #[test]
 fn a_golem_has_a_name_of_its_own() {
     let home = tempfile::tempdir().unwrap();
@@ -482,7 +482,7 @@ fn a_golem_has_a_name_of_its_own() {
     assert!(code == 0 && out.contains("Eve-2") && out.contains("Trade little."), "{out}{err}");
 }
 
-/// Nobody is there to ask: an action that needs the operator's approval is blocked at once.
+/// Nobody can be asked: an action that needs the operator's approval is blocked at once.
 #[cfg(unix)]
 #[test]
 fn without_a_screen_a_brain_need_not_wait_for_nobody() {
@@ -493,7 +493,7 @@ fn without_a_screen_a_brain_need_not_wait_for_nobody() {
     let path = std::env::var_os("PATH").unwrap();
     let programs = tempfile::tempdir().unwrap();
     let script = programs.path().join("brain.py");
-    // A busy machine's market may move between preview and commit: that is told, and tried again.
+    // On a busy machine the market may move between preview and commit: that is reported and retried.
     let text = "import json, sys, time\n\
         def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
         if line['type'] == wanted: return line\n\

@@ -1,5 +1,5 @@
-//! What is said to have happened, against the chain: balances over JSON-RPC before and after, and the words and sources
-//! that the tools' document gives for them.
+//! Reported outcomes compared with the chain: balances over JSON-RPC before and after, and the wording and sources that
+//! the tools' document defines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use crate::desk::Desk;
 use crate::devnet_process::ask;
 
-/// What the account has of a token, in raw units, by the token's own word.
+/// Balance of the account in raw units, according to the token itself.
 fn balance(desk: &Desk, symbol: &str) -> u128 {
-    // balanceOf(address)
+    // balanceOf(address) selector.
     let data = format!("0x70a08231{:0>64}", desk.account().trim_start_matches("0x"));
     let answer = desk.ask("eth_call", json!([{ "to": desk.token(symbol), "data": data }, "latest"]));
     u128::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// A whole amount in raw units, by its digits.
+/// A whole-token amount in raw units, by its digits.
 fn raw(amount: &Value, decimals: usize) -> u128 {
     let text = amount.as_str().unwrap();
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     format!("{whole}{part:0<decimals$}").parse().unwrap()
 }
 
-/// The events that the folder's only run has journaled.
+/// Journaled events of the folder's only run.
 fn journaled(desk: &Desk) -> Vec<Value> {
     let runs: Vec<_> =
         std::fs::read_dir(desk.home.path().join("data/runs")).unwrap().map(|run| run.unwrap().path()).collect();
@@ -36,7 +36,7 @@ fn journaled(desk: &Desk) -> Vec<Value> {
     lines.collect()
 }
 
-/// Entries of the audit trail of this kind, as `bardo log` tells them.
+/// Entries of this kind in the audit log, as `bardo log` prints them.
 fn trail(desk: &Desk, kind: &str) -> Vec<Value> {
     let (out, err, code) = crate::run(crate::bardo(desk.home.path()).args(["--rpc", &desk.given, "log", "--json"]));
     assert_eq!(code, 0, "{err}");
@@ -83,7 +83,7 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
     let attempt = || {
         let desk = Desk::new();
         let (weth, usdc) = (balance(&desk, "WETH"), balance(&desk, "USDC"));
-        // Fillers act when there are blocks, and here nobody else makes any.
+        // Fillers act with each block, and nobody else makes any here.
         let (url, over) = (desk.devnet.url(0).to_owned(), Arc::new(AtomicBool::new(false)));
         let until = Arc::clone(&over);
         let mining = std::thread::spawn(move || {
@@ -95,7 +95,7 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
         let (answer, code) = desk.call("uniswap_execute_swap", &swap, &["--approve", "always", "--wait"]);
         over.store(true, Ordering::SeqCst);
         mining.join().unwrap();
-        // All fillers overlook one in a hundred: its time is over then, which is another test's.
+        // One order in a hundred is overlooked by all fillers and expires; another test covers that.
         if answer["error"]["code"] == "UNISWAPX_ORDER_EXPIRED" {
             return None;
         }
@@ -108,7 +108,7 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
     assert_eq!(raw(&data["amount_in"], 18), weth - balance(&desk, "WETH"), "{answer}");
     assert_eq!(raw(&data["amount_out"], 6), balance(&desk, "USDC") - usdc, "{answer}");
     assert_eq!(raw(&data["amount_in"], 18), 350_000_000_000_000_000, "{answer}");
-    // The price is what came for one, up to the digits of a double.
+    // The price is the output per unit of input, up to the precision of a double.
     let price = raw(&data["amount_out"], 6) as f64 / 1e6 / 0.35;
     assert!((data["effective_price"].as_f64().unwrap() - price).abs() < 1e-6 * price, "{answer}");
     let receipt = desk.ask("eth_getTransactionReceipt", json!([data["tx_hash"]]));
@@ -127,7 +127,7 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
 #[test]
 fn a_swap_by_auction_that_is_not_waited_for_claims_nothing() {
     let desk = Desk::new();
-    // Nobody can fill what no block takes.
+    // Without blocks nobody can fill it.
     desk.call(
         "token_approve",
         &json!({"token": "WETH", "amount": "1", "chain": "ethereum",

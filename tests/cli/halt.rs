@@ -22,14 +22,14 @@ fn halting_goes_up_at_once_and_resuming_takes_a_terminal() {
     assert_eq!(json(&["halt", "--level", "pause"])["level"], "exit-only");
     assert_eq!(json(&["halt"])["level"], "halt");
 
-    // Not a terminal: nothing is lowered.
+    // Without a terminal nothing is lowered.
     let (out, err, code) = run(bardo(home.path()).arg("resume").write_stdin("resume\n"));
     assert_eq!((out.as_str(), code), ("", 3));
     assert!(err.contains("needs your yes on a terminal"), "{err}");
     assert!(file.exists());
     std::fs::write(&file, "no stop at all").unwrap();
     assert_eq!(json(&["halt", "--level", "exit-only"])["level"], "halt");
-    // Removing the file is no way to lift it.
+    // Removing the file does not lift it.
     std::fs::remove_file(&file).unwrap();
     assert_eq!(json(&["halt", "--level", "exit-only"])["level"], "halt");
     let (_, err, code) = run(bardo(home.path()).arg("resume"));
@@ -46,7 +46,7 @@ fn a_broken_configuration_does_not_keep_anybody_from_halting() {
     assert!(home.path().join("data/STOP").exists());
 }
 
-/// Answers `bardo resume` on a terminal of its own; the exit code.
+/// Answers `bardo resume` on a terminal; returns the exit code.
 #[cfg(unix)]
 fn resume_on_a_terminal(home: &std::path::Path, answer: &str) -> u32 {
     use std::io::{Read, Write};
@@ -62,7 +62,7 @@ fn resume_on_a_terminal(home: &std::path::Path, answer: &str) -> u32 {
     drop(pty.slave);
     let mut screen = pty.master.try_clone_reader().unwrap();
     pty.master.take_writer().unwrap().write_all(answer.as_bytes()).unwrap();
-    // Read to its end, so that the program is never held up by a full terminal; the end of one is an error on Linux.
+    // Read to its end, so that a full terminal never blocks the program; on Linux a closed terminal is an error.
     let mut shown = Vec::new();
     let _ended = screen.read_to_end(&mut shown);
     child.wait().unwrap().exit_code()
@@ -129,8 +129,8 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     assert_eq!((&back["status"], exit), (&json!("success"), 0), "{back}");
 }
 
-/// A show's stop file stands beneath the data folder's: the higher of the two holds, and the upper one is nobody's to
-/// change from below.
+/// A scenario's stop file is beneath the data directory's: the higher of the two applies, and the upper one cannot be
+/// changed from below.
 #[test]
 fn a_stop_above_holds_below_and_is_not_changed_from_there() {
     let home = tempfile::tempdir().unwrap();
@@ -141,16 +141,16 @@ fn a_stop_above_holds_below_and_is_not_changed_from_there() {
     assert_eq!(lower.read().level(), None);
     upper.raise(StopLevel::ExitOnly, "from above", "operator", 1).unwrap();
     assert_eq!(lower.read().level(), Some(StopLevel::ExitOnly));
-    // Raised from below it stays below.
+    // A stop raised from below stays below.
     assert_eq!(lower.raise(StopLevel::Halt, "from below", "operator", 2).unwrap().level(), Some(StopLevel::Halt));
     assert_eq!((upper.read().level(), lower.read().level()), (Some(StopLevel::ExitOnly), Some(StopLevel::Halt)));
-    // A hold of its own is released down to what holds above.
+    // Releasing a hold from below leaves the stop that applies above.
     let third = home.path().join("data/shows/two");
     std::fs::create_dir_all(&third).unwrap();
     let third = StopFile::in_folder(&third).beneath(&above);
     let own = third.hold("a look", "operator", 3).unwrap().unwrap();
     assert_eq!(third.release(&own).unwrap().level(), Some(StopLevel::ExitOnly));
-    // What cannot be read above is a halt below as well.
+    // An unreadable stop file above is a halt below as well.
     std::fs::write(above.join("STOP"), "no stop").unwrap();
     assert_eq!(third.read().level(), Some(StopLevel::Halt));
 }

@@ -1,5 +1,5 @@
-//! Whose hands `bardo call` acts with: a key of the key folder on test networks and real ones, the development mnemonic on
-//! devnets, nobody where nobody was named.
+//! Signing account of `bardo call`: a key of the key directory on test networks and real ones, the development mnemonic
+//! on devnets, none without a named key.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +24,7 @@ const FIRST_ADDRESS: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const PASSWORD: &str = "battery staple";
 const SWAP: &str = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.1","chain":"sepolia"}"#;
 
-/// An endpoint that says it is sepolia and knows nothing else; answers its URL.
+/// Endpoint that claims to be sepolia and knows nothing else; returns its URL.
 fn sepolia() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -76,7 +76,7 @@ fn serve(mut stream: TcpStream) -> Option<()> {
     }
 }
 
-/// A shell that gives the binary descriptors 3 and 4.
+/// Runs the binary in a shell that provides descriptors 3 and 4.
 fn shell(home: &Path, arguments: &str, third: &str, fourth: &str) -> (Value, String, i32) {
     fs::write(home.join("third"), third).unwrap();
     fs::write(home.join("fourth"), fourth).unwrap();
@@ -111,13 +111,13 @@ fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
     let import = "keys import trading --secret-fd 3 --password-fd 4 --json";
     let (key, err, code) = shell(home, import, FIRST, PASSWORD);
     assert_eq!((&key["address"], code), (&json!(FIRST_ADDRESS), 0), "{err}");
-    // Still nobody: it must be named.
+    // Still no account: it must be named.
     refused(swap("", ""), "WALLET_NOT_CONFIGURED", "no account is set up");
     refused(swap("--key trading --password-fd 3", "wrong password"), "WALLET_NOT_CONFIGURED", "does not open");
-    // A command line that gives no way to the password is no call at all.
+    // A command line without access to the password is invalid.
     let (_, err, code) = swap("--key trading", "");
     assert!(code == 2 && err.contains("no terminal to ask"), "{err}");
-    // Opened, it goes as far as the chain; rehearsed, it needs no password for that.
+    // Unlocked, it reaches the chain; a rehearsal needs no password for that.
     refused(swap("--key trading --password-fd 3", PASSWORD), "CHAIN_INCONSISTENT", "");
     refused(swap("--key trading --paper", ""), "CHAIN_INCONSISTENT", "");
     refused(swap("--key trading --dry-run", ""), "CHAIN_INCONSISTENT", "");
@@ -126,7 +126,7 @@ fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
     fs::write(home.join("config.toml"), "account = \"trading\"\n").unwrap();
     refused(swap("--dry-run", ""), "CHAIN_INCONSISTENT", "");
 
-    // A ledger of another folder is not this key's.
+    // The key does not belong to the ledger of another folder.
     let other = tempfile::tempdir().unwrap();
     let kept = home.join("data/keys/trading.json");
     let copy = other.path().join("data/keys");
@@ -149,7 +149,7 @@ fn on_a_devnet_keys_never_sign_and_any_development_account_may() {
     };
     assert_eq!(call(&["--key", "trading"])["error"]["code"], "WALLET_NOT_CONFIGURED");
     assert_eq!(call(&["--key", "development:99"])["error"]["code"], "WALLET_NOT_CONFIGURED");
-    // A key that is configured for real networks is passed over here.
+    // A key that is configured for real networks is ignored here.
     fs::write(home.path().join("config.toml"), "account = \"trading\"\n").unwrap();
     let first = call(&["--dry-run"]);
     assert_eq!(first["status"], "simulated", "{first}");
@@ -209,26 +209,26 @@ fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing(
         assert_eq!(chain(), before, "{how}");
         assert_eq!(ledger(), [0; 5], "{how}");
     }
-    // The same in earnest does all of that.
+    // The same without paper mode does all of that.
     let (answer, exit) = desk.swap(trade, &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     assert_ne!(chain(), before);
     assert!(ledger().iter().take(3).all(|rows| *rows > 0));
 }
 
-/// Somebody who does nothing.
+/// Actor that does nothing.
 struct Nobody;
 
 impl Actor for Nobody {
     fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // A session that has gone is left as well.
+            // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
         })
     }
 }
 
-/// A program that was killed while it sold leaves a plan by which parts of a holding pass that nothing else lets pass.
+/// A program that was killed during a sale leaves a plan that permits parts that nothing else would permit.
 #[test]
 fn whoever_starts_ends_the_plans_of_who_was_killed() {
     let desk = Desk::new();

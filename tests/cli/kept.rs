@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::devnet_process::{Devnet, ask};
 use crate::{bardo, run};
 
-/// The first account of the development mnemonic.
+/// First account of the development mnemonic.
 const ALICE: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const BOB: &str = "0x00000000000000000000000000000000000b0b0b";
 
@@ -32,7 +32,7 @@ fn end(mut devnet: Devnet, signal: &str) {
     assert_eq!(code, (signal == "-TERM").then_some(0));
 }
 
-/// Sends a wei from Alice to Bob; the receipt.
+/// Sends one wei from Alice to Bob; returns the receipt.
 fn pay(devnet: &Devnet) -> Value {
     let url = devnet.url(0);
     ask(url, "anvil_impersonateAccount", json!([ALICE]));
@@ -70,7 +70,7 @@ fn a_kept_devnet_goes_on_where_it_ended() {
     assert_eq!(ask(again.url(0), "eth_getBlockByNumber", json!([before["number"], true])), before);
     assert_eq!(ask(again.url(0), "eth_getTransactionReceipt", json!([receipt["transactionHash"]])), receipt);
     assert_eq!(balance(&again), "0x1");
-    // Time goes on as it was travelled, and the market trades on both chains.
+    // Time continues from its shifted value, and the market trades on both chains.
     let mut sent = 0;
     for _ in 0..40 {
         ask(again.url(1), "evm_increaseTime", json!([5]));
@@ -98,7 +98,7 @@ fn a_kept_devnet_goes_on_where_it_ended() {
     assert_eq!(listed[0]["instance"], instance);
     end(again, "-TERM");
 
-    // Without a name nothing stays, and a new devnet is another one.
+    // Without a name nothing is kept, and a new devnet is another one.
     let thrown = Devnet::start_in(home.path(), &["--block-time", "0"]);
     assert_ne!(thrown.described["instance"], instance);
     drop(thrown);
@@ -124,7 +124,7 @@ fn every_block_that_was_seen_is_there_after_a_kill() {
                 seen.push((chain, number, hash));
             }
         }
-        // A transaction whose receipt was seen is part of what must not be lost.
+        // A transaction whose receipt was read must not be lost.
         let send = json!([{ "from": ALICE, "to": BOB, "value": "0x1" }]);
         let hash = ask(devnet.url(0), "eth_sendTransaction", send);
         let sent = Instant::now();
@@ -162,7 +162,7 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     let at = head(first.url(0));
     end(first, "-TERM");
     let folder = DataFolder::of(&config(home.path()));
-    // The ledger of that devnet, as a client beside it keeps one.
+    // Ledger of this devnet, as a client beside it keeps one.
     let ledger = folder.root().join("ledger").join(format!("devnet-{instance}"));
     std::fs::create_dir_all(ledger.join("playbooks")).unwrap();
     std::fs::write(ledger.join("ledger.db"), "one").unwrap();
@@ -181,7 +181,7 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     std::fs::write(ledger.join("ledger.db"), "two").unwrap();
     std::fs::write(ledger.join("later.db"), "two").unwrap();
 
-    // Nothing that cannot be undone without a person.
+    // Irreversible commands need a person.
     let (_, err, code) = run(bardo(home.path()).args(["devnet", "restore", "demo", "one"]));
     assert!(code == 3 && err.contains("needs your confirmation on a terminal"), "{err}");
     let (_, err, code) = run(bardo(home.path()).args(["devnet", "restore", "demo", "two"]));
@@ -197,7 +197,7 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     assert_eq!((balance(&third), head(third.url(0))), (json!("0x1"), at.clone()));
     end(third, "-TERM");
 
-    // A restore that was interrupted is completed before the devnet goes on.
+    // An interrupted restore is completed before the devnet continues.
     let devnet = folder.root().join("devnets/demo");
     let fourth = kept(home.path(), "0");
     pay(&fourth);
@@ -221,7 +221,7 @@ fn a_snapshot_brings_chains_and_ledger_back() {
     assert!(out.contains("no devnet is kept"), "{out}");
 }
 
-/// Runs the program on a terminal and types; what it showed, and its exit code.
+/// Runs the program on a terminal and types; returns its output and its exit code.
 fn on_a_terminal(home: &Path, arguments: &[&str], typed: &str) -> (String, u32) {
     let pty = native_pty_system().openpty(PtySize { rows: 24, cols: 200, ..PtySize::default() }).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
@@ -235,7 +235,7 @@ fn on_a_terminal(home: &Path, arguments: &[&str], typed: &str) -> (String, u32) 
     let code = child.wait().unwrap().exit_code();
     drop(pty.master);
     let mut shown = Vec::new();
-    // A terminal whose program has ended answers with an error after its last bytes.
+    // A terminal whose program has ended returns an error after its last bytes.
     let _ended = screen.read_to_end(&mut shown);
     (String::from_utf8_lossy(&shown).into_owned(), code)
 }
@@ -250,7 +250,7 @@ fn the_console_keeps_its_devnet_and_its_ledger_and_plays_no_show_there() {
     let instance = first[0].instance.unwrap();
     assert!(folder.root().join(format!("ledger/devnet-{instance}/ledger.db")).is_file());
     assert!(!folder.root().join("shows").exists());
-    // The same devnet, served to others.
+    // The same devnet, served to other processes.
     let served = kept(home.path(), "0");
     assert_eq!(served.described["instance"], instance.to_string());
     let (number, hash) = head(served.url(0));
@@ -261,7 +261,7 @@ fn the_console_keeps_its_devnet_and_its_ledger_and_plays_no_show_there() {
     assert_eq!(hash_at(served.url(0), &number), hash);
 }
 
-/// Runs the console until its devnet runs, and ends it.
+/// Runs the console until its devnet runs, then ends it.
 fn console(home: &Path) {
     let pty = native_pty_system().openpty(PtySize { rows: 40, cols: 140, ..PtySize::default() }).unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
@@ -277,7 +277,7 @@ fn console(home: &Path) {
     let mut some = [0; 4_096];
     while let Ok(read @ 1..) = screen.read(&mut some) {
         shown.extend_from_slice(&some[..read]);
-        // The header, which follows the boot.
+        // The header appears after startup.
         if !is_ended && String::from_utf8_lossy(&shown).contains("PLAY MONEY") {
             assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
             is_ended = true;
@@ -329,7 +329,7 @@ async fn opened(home: &Path) -> (Config, OpenWorld) {
     (config, opened)
 }
 
-/// Puts a settled transaction into the ledger, in a block of `chain_id`.
+/// Inserts a settled transaction into the ledger, in a block of `chain_id`.
 async fn settle(ledger: &Ledger, number: u64, hash: [u8; 32]) {
     let insert = "INSERT OR REPLACE INTO sender_transaction
         (hash, chain_id, account, nonce, raw, route, state, stored_at, block_number, block_hash, settled_at)
@@ -340,7 +340,7 @@ async fn settle(ledger: &Ledger, number: u64, hash: [u8; 32]) {
     written.await.unwrap();
 }
 
-/// One run of the program as far as the ledger; what was begun on its runtime ends with it, the chains too.
+/// One run of the program up to the opened ledger; everything on its runtime ends with it, including the chains.
 fn one_run<T>(home: &Path, run: impl AsyncFnOnce(&OpenWorld, Result<Ledger, String>) -> T) -> T {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let result = runtime.block_on(async {
@@ -364,11 +364,11 @@ fn a_chain_that_is_older_than_its_ledger_is_not_opened() {
     });
     assert!(path.to_str().unwrap().contains(&format!("ledger/devnet-{instance}/")), "{path:?}");
 
-    // The chain has the block, so the ledger is opened again, and it is the same one.
+    // The chain has the block, so the same ledger opens again.
     one_run(home.path(), async |world, ledger| {
         let ledger = ledger.unwrap();
         assert_eq!((world.sandbox.as_ref().unwrap().instance(), ledger.store.path()), (instance, path.as_path()));
-        // A block that only the ledger knows: the chain's files are from before it.
+        // A block that only the ledger knows: the chain's files are older.
         settle(&ledger, number + 1, [9; 32]).await;
     });
     let refused = one_run(home.path(), async |world, ledger| {

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::{bardo, run};
 
-/// The first private key of the development mnemonic, known to every tool.
+/// First private key of the development mnemonic, known to every tool.
 const FIRST: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const FIRST_ADDRESS: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const SECOND_ADDRESS: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const PHRASE: &str = "test test test test test test test test test test test junk";
 
-/// Runs the binary in a shell that gives it descriptors 3 and 4 with these texts.
+/// Runs the binary in a shell that provides descriptors 3 and 4 with these texts.
 fn with_secrets(home: &Path, arguments: &str, third: &str, fourth: &str) -> (String, String, i32) {
     let script = format!("exec \"$BARDO\" {arguments} 3<\"$HOME/third\" 4<\"$HOME/fourth\"");
     fs::write(home.join("third"), third).unwrap();
@@ -56,7 +56,7 @@ fn keys_are_made_brought_in_and_listed() {
     let ledgers: Vec<_> = listed.as_array().unwrap().iter().map(|key| key["ledger"].clone()).collect();
     assert!(ledgers[0].as_str().unwrap().starts_with("real-") && ledgers.iter().all(|one| *one == ledgers[0]));
 
-    // A copy beside another ledger would be counted twice: nothing is written over, and the name is taken at once.
+    // A copy beside another ledger would be counted twice: nothing is overwritten, and the name is reserved at once.
     let before = fs::read(listed[0]["file"].as_str().unwrap()).unwrap();
     let (_, err, code) = with_secrets(home, import, FIRST, "another password");
     assert!(code == 1 && err.contains("already"), "{err}");
@@ -136,7 +136,7 @@ fn a_stock_cast_wallet_opens_ours_and_ours_opens_casts() {
     assert_eq!(rewritten["crypto"]["kdfparams"]["n"], 262_144);
 }
 
-/// What the terminal shows while a person makes a key at the prompt.
+/// Output of the terminal while a person creates a key at the prompt.
 #[test]
 fn a_prompt_shows_nothing_of_what_is_typed() {
     use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -151,7 +151,7 @@ fn a_prompt_shows_nothing_of_what_is_typed() {
         command.env("TERM", "xterm-256color");
         command.args(words);
         let child = pair.slave.spawn_command(command).unwrap();
-        // With the last holder of the other end gone, reading ends when the program does.
+        // Once the last handle of the other end is closed, reading ends with the program.
         drop(pair.slave);
         let (reader, writer) = (pair.master.try_clone_reader().unwrap(), pair.master.take_writer().unwrap());
         (pair.master, child, reader, writer)
@@ -175,7 +175,7 @@ fn a_prompt_shows_nothing_of_what_is_typed() {
     writer.write_all(b"correct horse\r").unwrap();
     let mut rest = String::new();
     seen += &until(&mut reader, Some("typed  0x"));
-    // What the program says last may still be on its way when the other end closes.
+    // The program's last output may still be in transit when the other end closes.
     let _ = reader.read_to_string(&mut rest);
     assert!(child.wait().unwrap().success(), "{seen}");
     for typed in ["wrong", "correct", "horse", "hoarse"] {

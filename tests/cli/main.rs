@@ -1,4 +1,4 @@
-//! The real binary, driven as a shell drives it.
+//! The real binary, run as a shell runs it.
 
 #[cfg(unix)]
 mod answers;
@@ -65,7 +65,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 
-/// The binary with a home of its own and nothing of the machine's environment.
+/// The binary with its own home and an empty environment.
 fn bardo(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
     command.env_clear().env("BARDO_HOME", home);

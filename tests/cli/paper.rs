@@ -1,5 +1,5 @@
-//! Paper mode by the binary alone: everything is checked, asked and counted as in earnest and kept between runs, and the
-//! chain does not move.
+//! Paper mode through the binary: everything is checked, approved and counted as for real trades and kept between runs,
+//! and the chain does not change.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::desk::{Desk, swap};
 use crate::{bardo, run};
 
-/// Balances of the chain's coin and of two tokens, and the account's nonce.
+/// Balances of the native token and of two tokens, and the account's nonce.
 fn chain(desk: &Desk) -> Vec<Value> {
     let balance = |symbol: &str| {
         let account = desk.account().trim_start_matches("0x").to_lowercase();
@@ -28,7 +28,7 @@ fn held(desk: &Desk, symbol: &str, more: &[&str]) -> u128 {
     row["raw"].as_str().unwrap().parse().unwrap()
 }
 
-/// Dollars that count against the daily cap, and trades of the last hour.
+/// Dollars that count towards the daily limit, and trades of the last hour.
 fn used(desk: &Desk, more: &[&str]) -> (f64, u64) {
     let (answer, _) = desk.call("check_safety_status", &json!({"chain": "ethereum"}), more);
     let caps = answer["data"]["caps"].as_array().unwrap_or_else(|| panic!("{answer}"));
@@ -41,7 +41,7 @@ fn paper(desk: &Desk, arguments: &[&str]) -> (String, String, i32) {
     run(bardo(desk.home.path()).arg("paper").args(arguments))
 }
 
-/// Rows of a table of one of the data folder's databases.
+/// Number of rows in a table of one of the data directory's databases.
 fn rows(desk: &Desk, database: &str, table: &str) -> i64 {
     let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
     let path = ledgers.map(|entry| entry.unwrap().path().join(database)).find(|path| path.exists()).unwrap();
@@ -65,11 +65,11 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     assert!(answer["explanation"].as_str().unwrap().starts_with("PAPER, nothing was signed: "), "{answer}");
     assert_eq!(chain(&desk), before, "paper mode moved the chain");
 
-    // What moved is there in the next process, and only on paper.
+    // The next process sees the changed balances, on paper only.
     let on_paper = |symbol: &str| held(&desk, symbol, &["--paper"]);
     assert_eq!(on_paper("USDC"), usdc - 150_000_000);
     let bought = on_paper("LINK") - link;
-    // By its quote, less the slippage that the call allows at most: half a percent of what 150 dollars buy.
+    // The quote less the call's slippage tolerance: half a percent of the output of 150 dollars.
     let quoted: f64 = answer["decision_hints"]["quoted_out"].as_str().unwrap().parse().unwrap();
     let whole = bought as f64 / 1e18;
     assert!((whole / quoted - 1.0).abs() < 0.01, "{whole} {quoted}");
@@ -77,14 +77,14 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     assert!(gas > 0 && gas < 10_u128.pow(16), "{gas}");
     assert_eq!((real("USDC"), real("LINK"), real("ETH")), (usdc, link, coin));
 
-    // Limits are counted on paper, and real ones are not touched.
+    // Paper limits are counted separately from real ones.
     let (spent, trades) = used(&desk, &["--paper"]);
     assert!((150.0..200.0).contains(&spent) && trades == 1, "{spent} {trades}");
     assert_eq!(used(&desk, &[]), (0.0, 0));
     assert_eq!((rows(&desk, "ledger.db", "ledger_reservation"), rows(&desk, "ledger.db", "safety_permit")), (0, 0));
     assert_eq!((rows(&desk, "paper.db", "paper_action"), rows(&desk, "paper.db", "sender_transaction")), (1, 0));
 
-    // What was bought on paper alone can be sold there, to the last unit.
+    // Tokens bought on paper can be sold there, to the last unit.
     let sell = json!({"token_in": "LINK", "token_out": "USDC", "amount": "max"});
     let (answer, _) = desk.swap(sell, &["--paper"]);
     assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
@@ -92,7 +92,7 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     let left = on_paper("USDC");
     assert!(left < usdc && left > usdc - 3_000_000, "{left} {usdc}");
 
-    // The cap binds by what was done on paper: the same again is too much there, and would pass in earnest.
+    // The paper limit is exhausted: the same trade is refused on paper, and would pass for real.
     let (answer, _) = desk.swap(buy.clone(), &["--paper"]);
     assert_eq!(answer["decision_hints"]["paper"], true, "{answer}");
     let (answer, exit) = desk.swap(buy.clone(), &["--paper"]);
@@ -101,7 +101,7 @@ fn a_swap_on_paper_moves_positions_and_limits_is_kept_and_is_forgotten_on_reset(
     assert!(error.to_string().contains("max_daily_spend_usd"), "{error}");
     assert_eq!(desk.swap(buy.clone(), &["--dry-run"]).0["status"], "simulated");
 
-    // A key makes a call on paper once, and is a new one in earnest.
+    // An idempotency key covers one paper call, and is unused for a real one.
     let keyed = json!({"token_in": "USDC", "token_out": "LINK", "amount": "20"});
     let key = ["--paper", "--idempotency-key", "k"];
     let (first, again) = (desk.swap(keyed.clone(), &key).0, desk.swap(keyed.clone(), &key).0);
@@ -145,14 +145,14 @@ fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
     assert!(code == 0 && shown.contains("PAPER") && shown.contains("\"paper\": true"), "{code} {shown}");
     assert_eq!(rows(&desk, "paper.db", "paper_action"), 1);
     assert_eq!(rows(&desk, "ledger.db", "ledger_reservation"), 0);
-    // The trail of what was asked is the real ledger's, and says of each entry that it was on paper.
+    // Approval requests are in the real ledger's audit log, and each entry is marked as paper.
     let asked = "audit_entry WHERE kind IN ('approval:requested', 'approval:resolved')";
     let on_paper = format!("{asked} AND body LIKE '%\"paper\":true%'");
     assert_eq!((rows(&desk, "ledger.db", asked), rows(&desk, "ledger.db", &on_paper)), (4, 4));
     assert_eq!(chain(&desk), before);
 }
 
-/// A headless run and the one command that repairs what real runs left keep to it as well.
+/// A headless run and the only command that repairs the remains of real runs respect paper mode, too.
 #[test]
 fn no_command_signs_where_paper_was_asked_for() {
     let home = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! Permits that do not serve, and the owner's policy contract, through the binary: each from a real situation.
+//! Unusable permits, and the owner's policy contract, through the binary: each from a real situation.
 //!
 //! | code | situation |
 //! |---|---|
-//! | `PERMIT_EXPIRED` | the account is busy for too long; nobody commits in time; one of an earlier program; one that never was |
-//! | `PERMIT_MISMATCH` | the rules change while the operator is asked; a hash that is not the permit's |
-//! | `PERMIT_CONSUMED` | committed a second time |
-//! | `SAFETY_CAGE_VIOLATION` | the owner's contract allows less |
+//! | `PERMIT_EXPIRED` | the account is busy for too long; no commit in time; a permit of an earlier program; an unknown permit |
+//! | `PERMIT_MISMATCH` | the rules change during the approval; a hash of another permit |
+//! | `PERMIT_CONSUMED` | a second commit |
+//! | `SAFETY_CAGE_VIOLATION` | the owner's contract permits less |
 
 use std::cell::Cell;
 use std::path::Path;
@@ -27,9 +27,9 @@ fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
     desk.ask("evm_setAutomine", json!([false]));
     let first = desk.swapping(json!({}));
     desk.until_pending(1);
-    // For the second alone: the first has read how long its own serves.
+    // Only for the second: the first has read its own lifetime already.
     desk.configure("[safety]\npermit_seconds = 5\n");
-    // The first has the account's turn until a block has it: the second can wait for as long as its permit serves.
+    // The first holds the account lock until a block includes it; the second waits at most for its permit's lifetime.
     let answer = desk.swap(json!({"amount": "0.02"}), &[]);
     expect(&answer, "PERMIT_EXPIRED", "a busy account");
     assert_eq!(desk.nonce("pending"), 1, "nothing more was signed");
@@ -53,13 +53,13 @@ fn rules_that_change_while_somebody_reads_break_the_permit() {
     assert_eq!((asked.get(), exit), (1, 3), "{shown}");
     assert!(shown.contains("PERMIT_MISMATCH"), "{shown}");
     assert_eq!(desk.nonce("pending"), 0);
-    // Under the rules of now it goes.
+    // It succeeds under the present rules.
     let (shown, exit) = desk.on_a_terminal(&swap(json!({})), Some("yes\n"), || {});
     assert_eq!(exit, 0, "{shown}");
     assert_eq!(desk.nonce("latest"), 1);
 }
 
-/// A yes counts once its question stands there, and written out.
+/// An approval counts only after its prompt has appeared, and only as the complete word.
 #[test]
 fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
     let desk = Desk::new();
@@ -71,7 +71,7 @@ fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
     }
 }
 
-/// Sends something from the demo account, without Bardo.
+/// Sends a transaction from the demo account, without Bardo.
 fn send(desk: &Desk, to: Address, call: impl SolCall) {
     let party = Party::development_accounts().unwrap().swap_remove(0);
     assert_eq!(party.address(), desk.account().parse::<Address>().unwrap());
@@ -87,7 +87,7 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
     let at = |text: &str| text.parse::<Address>().unwrap();
     let feed = |pair: &str| at(desk.devnet.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap());
     let cage = at(desk.contract("policyCage"));
-    // `execute(bytes,bytes[],uint256)` of the router, by its published interface.
+    // `execute(bytes,bytes[],uint256)` of the router, from its published interface.
     let execute = CallRule { target: at(desk.contract("universalRouter")), selector: FixedBytes(hex!("3593564c")) };
     let configure = |calls: Vec<CallRule>, most: u128| {
         let asset = |token, feed, exit, most| AssetRule {
@@ -112,7 +112,7 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
         };
         send(&desk, cage, configureCall { set });
     };
-    // The swap gives 0.01 coins: 10^16 wei.
+    // The swap gives 0.01 native tokens: 10^16 wei.
     configure(vec![execute.clone()], 9_999_999_999_999_999);
     let answer = desk.swap(json!({}), &[]);
     let rules = expect(&answer, "SAFETY_CAGE_VIOLATION", "more than the owner allows");
@@ -131,8 +131,8 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
     send(&desk, cage, clearCall {});
 }
 
-/// What a brain that is these lines of Python was answered, by name, in a program of its own with a devnet of its own.
-/// `offer()` and `commit(permit, hash)` are given, `found` is what it says, `before` what an earlier one said.
+/// Runs a brain with these lines of Python in its own process with its own devnet; returns its results by name. The
+/// lines can use `offer()` and `commit(permit, hash)`, return `found`, and read an earlier brain's results in `before`.
 fn brain(home: &Path, lines: &str, before: &Value) -> Value {
     const HEAD: &str = "import json, sys, time\n\
         def say(**line): print(json.dumps(line), flush=True)\n\
@@ -145,7 +145,7 @@ fn brain(home: &Path, lines: &str, before: &Value) -> Value {
         assert told['status'] == 'simulated', told\n    return told['data']\n\
         def commit(one, digest): return call('commit_action', permit_id=one, simulation_hash=digest)\n\
         found = {}\nhear('tick')\n";
-    // Not in the configuration folder, which is closed to brains; what it writes is allowed by the configuration.
+    // Not in the configuration folder, which brains cannot access; the configuration permits its output folder.
     let programs = tempfile::tempdir().unwrap();
     let (script, said) = (programs.path().join("brain.py"), programs.path().join("said.json"));
     let write = format!("[golem]\nwrite = [{:?}]\n[safety]\npermit_seconds = 20\n", programs.path());
@@ -192,7 +192,7 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
     let never = format!("no offer is open under {}: it was withdrawn, has expired, or never existed", "5".repeat(32));
     told("never", "PERMIT_EXPIRED", &never);
     told("late", "PERMIT_EXPIRED", "nobody committed it in time: the offer has lapsed, nothing was signed");
-    // No permit outlives its program.
+    // No permit outlives its process.
     let again = "found['again'] = commit(before['permit'], before['digest'])\n";
     let said = brain(home.path(), again, &json!({"permit": said["permit"], "digest": said["digest"]}));
     envelope_is(&said["again"], "PERMIT_EXPIRED", "another program's");

@@ -51,7 +51,7 @@ fn the_endpoint_says_which_policy_would_hold() {
             policy["endpoint_asked"] == true,
         )
     };
-    // Chain 1 by its name; a devnet by what it says.
+    // Chain 1 by its name; a devnet by its own description.
     let devnet = crate::devnet::start();
     let demo = ("demo".to_owned(), "devnets".to_owned(), true);
     assert_eq!(told(&show(&format!("ethereum={}", devnet.url(0)))), demo);
@@ -71,7 +71,7 @@ fn a_mistake_in_the_file_is_named_with_its_line() {
     );
 }
 
-/// Every field that holds in this home on a devnet, with its value.
+/// Every policy field in force in this home on a devnet, with its value.
 fn fields(home: &std::path::Path) -> Vec<(String, String)> {
     let (out, err, code) = run(bardo(home).args(["policy", "show", "--json"]));
     assert_eq!((err.as_str(), code), ("", 0));
@@ -94,7 +94,7 @@ fn what_explain_prints_says_what_holds() {
         }
         let (out, err, code) = run(bardo(home.path()).args(["policy", "explain"]));
         assert_eq!((err.as_str(), code), ("", 0), "{written:?}");
-        // Saved as it is.
+        // Saved unchanged.
         std::fs::write(copy.path().join("policy-devnet.toml"), &out).unwrap();
         assert_eq!(fields(copy.path()), fields(home.path()), "{written:?}\n{out}");
     }
@@ -105,7 +105,7 @@ fn explain_prints_a_file_that_can_be_used() {
     let home = tempfile::tempdir().unwrap();
     let (out, _, code) = run(bardo(home.path()).args(["policy", "explain"]));
     assert_eq!(code, 0);
-    // With everything in it uncommented, but for the sentences.
+    // With everything in it uncommented except the sentences.
     let file: String = out
         .lines()
         .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
@@ -122,7 +122,7 @@ fn explain_prints_a_file_that_can_be_used() {
     assert!(err.contains("did you mean 'stop_loss_pct'?"), "{err}");
 }
 
-/// What is only looked at uses its permit up: none is left open on the audit log.
+/// A check consumes its permit: none is left open in the audit log.
 #[test]
 fn a_check_leaves_no_open_permit_on_the_audit_log() {
     let home = tempfile::tempdir().unwrap();

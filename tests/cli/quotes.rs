@@ -1,5 +1,5 @@
-//! Quotes from elsewhere, as a Bardo in another process gets them: the devnet's services with the Trading API's shapes,
-//! and a liar in front of them. What is refused has signed nothing.
+//! Quotes of external sources, as a Bardo in another process receives them: the devnet's services with the Trading
+//! API's format, and a liar in front of them. A rejected quote leads to no signature.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ impl Desk {
         self.devnet.described["order_service"].as_str().unwrap().to_owned()
     }
 
-    /// A call with the API at `url`; its key must be nowhere in what is said.
+    /// A call with the API at `url`; its key must not appear in any output.
     fn call(&self, tool: &str, params: &Value, url: &str, more: &[(&str, &str)]) -> (Value, i32) {
         let given = format!("ethereum={}", self.devnet.url(0));
         let mut command = bardo(self.home.path());
@@ -37,7 +37,7 @@ impl Desk {
         (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")), code)
     }
 
-    /// How many transactions the first development account has sent.
+    /// Number of transactions that the first development account has sent.
     fn sent(&self) -> Value {
         let account = self.devnet.described["chains"][0]["accounts"][0].clone();
         crate::devnet_process::ask(self.devnet.url(0), "eth_getTransactionCount", json!([account, "latest"]))
@@ -66,7 +66,7 @@ fn another_process_trades_by_the_api() {
     assert_eq!(compared["own_router_raw"], hints["amount_out_raw"]);
     assert_eq!(compared["ahead_of_own_router_bps"], 0);
     assert!(quoted["explanation"].as_str().unwrap().contains("The route is the Uniswap Trading API's"), "{quoted}");
-    // The permit it names is told, as read: for the router on the devnet's own list.
+    // The permit in the answer is reported as parsed: for the router on the devnet's own list.
     let permit = &quoted["data"]["permit_data"];
     let contracts = &desk.devnet.described["chains"][0]["contracts"];
     let same = |one: &Value, other: &Value| {
@@ -75,7 +75,7 @@ fn another_process_trades_by_the_api() {
     same(&permit["values"]["spender"], &contracts["universalRouter"]);
     same(&permit["domain"]["verifyingContract"], &contracts["permit2"]);
     assert_eq!(permit["values"]["details"]["amount"], "100000000000000000");
-    // Domain, types and values: all that a signer of typed data needs, typed from Permit2's own source.
+    // Domain, types and values that a signer of typed data needs, copied from Permit2's own source.
     assert_eq!(
         permit["types"],
         json!({
@@ -102,7 +102,7 @@ fn another_process_trades_by_the_api() {
     assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
     assert_ne!(desk.sent(), before);
 
-    // The coin itself, in and out: its call wraps and unwraps as ours does, and no other would pass.
+    // The native token as input and as output: its call wraps and unwraps as Bardo's does, and no other would pass.
     for (token_in, token_out, amount) in [("ETH", "USDC", "0.1"), ("USDC", "ETH", "200")] {
         let asked = json!({
             "token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
@@ -113,7 +113,7 @@ fn another_process_trades_by_the_api() {
         assert_eq!((&done["status"], code), (&json!("success"), 0), "{done}");
         assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
         assert_ne!(desk.sent(), before);
-        // The zero address is the coin in the service's own words; both questions were asked.
+        // The zero address is the native token in the service's terms; both requests were made.
         let heard = liar.heard();
         let side = if token_in == "ETH" { "tokenIn" } else { "tokenOut" };
         let coin = format!("\"{side}\":\"0x0000000000000000000000000000000000000000\"");
@@ -123,7 +123,7 @@ fn another_process_trades_by_the_api() {
         assert!(swaps.iter().all(|said| said.contains("x-universal-router-version: 2.0\r\n")), "{swaps:?}");
     }
 
-    // Asked for by name and not there; and another named in its place.
+    // Requested by name but absent, and another source named instead.
     for (more, says) in [
         ([("BARDO_QUOTE_SOURCE", "trading-api"), ("BARDO_UNISWAP_API_KEY", "")], "BARDO_UNISWAP_API_KEY"),
         ([("BARDO_QUOTE_SOURCE", "sidecar"), ("BARDO_UNISWAP_API_URL", "")], "BARDO_SIDECAR_SOCKET"),
@@ -189,7 +189,7 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
     }
     assert_eq!(desk.sent(), before, "nothing was sent");
 
-    // A lie about an allowance changes nothing: the chain's word stands, and the other is told as what it is.
+    // A lie about an allowance has no effect: the chain's answer counts, and the service's is reported as such.
     let liar = Liar::start(&desk.services(), "/check_approval", changed("/approval", Value::Null));
     let asked = json!({"token": "WETH", "chain": "ethereum"});
     let (allowed, _) = desk.call("uniswap_check_allowance", &asked, &liar.url(), &[]);

@@ -1,5 +1,5 @@
-//! Errors of reads that take a broken surrounding: something that is no token, a pair without a pool, a book without a
-//! contract, an endpoint that falls silent. Each through the binary, with its exit code.
+//! Read errors with a broken environment: an address without a token, a pair without a pool, a book without a contract,
+//! an endpoint that stops answering. Each through the binary, with its exit code.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ impl Desk {
 #[test]
 fn what_is_no_token_is_told_so() {
     let desk = Desk::new();
-    // Permit2 has code, and answers nothing that a token answers.
+    // Permit2 has code, but no functions of a token.
     let permit2 = desk.contract("permit2");
     let asked = json!({"token": permit2, "chain": "ethereum"});
     let error =
@@ -33,7 +33,7 @@ fn a_pair_without_a_pool_is_told_so() {
     let pair = |fee: u32| json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum", "fee_tier": fee});
     expect(desk.told("get_pool_info", pair(123), &[]), "POOL_NOT_FOUND", "fee tier 123", "no such tier");
     assert_eq!(desk.told("get_pool_info", pair(500), &[]).1, 0);
-    // Two good tokens that no pool joins: a pair's share and a stable coin.
+    // Two valid tokens without a common pool: a pair's share and a stablecoin.
     let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
     let (pools, _) = desk.told("get_pool_info", asked, &[]);
     let share = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
@@ -59,7 +59,7 @@ fn a_contract_that_the_book_does_not_name_is_told_by_its_role() {
     }
 }
 
-/// An endpoint that says who it is, and then is silent about everything that a contract would answer.
+/// Endpoint that identifies itself, but returns no answers of contracts.
 #[test]
 fn a_read_that_waits_too_long_is_cancelled() {
     let desk = Desk::new();
@@ -68,7 +68,7 @@ fn a_read_that_waits_too_long_is_cancelled() {
             Value::Array(answers) => answers.iter().collect::<Vec<_>>(),
             one => vec![&*one],
         };
-        // Beside what contracts answer only their code is as long.
+        // Only contracts' answers and their code are this long.
         let told = |one: &&Value| one["result"].as_str().is_some_and(|result| result.len() > 200);
         if answers.iter().any(told) {
             std::thread::sleep(std::time::Duration::from_secs(60));

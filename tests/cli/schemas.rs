@@ -1,4 +1,4 @@
-//! A JSON Schema validator that is not ours against the schemas of all tools.
+//! An independent JSON Schema validator with the schemas of all tools.
 
 use std::process::{Command, Stdio};
 

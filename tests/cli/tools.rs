@@ -1,4 +1,4 @@
-//! `bardo tools`: its four forms, its filters, and the documents' category sets.
+//! `bardo tools`: its four output formats, its filters, and the documents' category sets.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{bardo, run};
 
-/// `003`'s profiles; `wallet` stands where the specification puts it.
+/// Profiles of `003`; `wallet` is placed as in the specification.
 const PROFILES: [(&str, &str); 12] = [
     ("data", "data identity"),
     ("trader", "data trading safety wallet"),
@@ -25,7 +25,7 @@ const PROFILES: [(&str, &str); 12] = [
     ),
 ];
 
-/// What stdout holds; the command must succeed in silence.
+/// Stdout of a successful command without stderr output.
 fn tools(arguments: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let (out, err, code) = run(bardo(home.path()).arg("tools").args(arguments));
@@ -63,7 +63,7 @@ fn the_four_forms_tell_of_the_same_tools() {
         assert_eq!(mcp["tools"][number]["annotations"]["readOnlyHint"], reads);
         assert_eq!(tool["input_schema"]["additionalProperties"], false);
     }
-    // `--json` is the JSON form, and the table has a line for each.
+    // `--json` is the JSON format, and the table has a line for each tool.
     assert_eq!(json(&["--json"]), full);
     let table = tools(&[]);
     assert_eq!(table.lines().count(), all.len() + 1, "{table}");
@@ -88,7 +88,7 @@ fn profiles_show_the_categories_of_the_documents() {
         let shown = json(&["--profile", profile, "--format", "json"]);
         assert_eq!(names(&shown, "/name"), expected, "{profile}");
     }
-    // The table says of which categories a profile is, and which of them hold no tool yet.
+    // The table shows the categories of a profile, and which of them have no tools yet.
     let filled: BTreeSet<&str> =
         all.as_array().unwrap().iter().map(|tool| tool["category"].as_str().unwrap()).collect();
     for (profile, categories) in PROFILES {
@@ -116,7 +116,7 @@ fn a_role_is_shown_the_tools_that_it_may_call() {
     let guardian = shown("safety-guardian");
     assert!(!guardian.as_array().unwrap().is_empty());
     assert!(guardian.as_array().unwrap().iter().all(|tool| tool["name"] != "uniswap_execute_swap"), "{guardian}");
-    // Narrowed to a category, and as a table.
+    // Filtered by category, and as a table.
     let narrowed = json(&["--archetype", "trade-executor", "--category", "trading", "--format", "json"]);
     let narrowed = narrowed.as_array().unwrap();
     assert!(!narrowed.is_empty() && narrowed.len() < names.len());
@@ -127,7 +127,7 @@ fn a_role_is_shown_the_tools_that_it_may_call() {
 #[test]
 fn one_tool_is_told_whole() {
     let text = tools(&["uniswap_get_quote"]);
-    // `000`'s parameters with their defaults, and its steps.
+    // Parameters of `000` with their defaults, and its steps.
     for part in [
         "token_in (string, required)",
         "token_out (string, required)",
@@ -162,7 +162,7 @@ fn what_is_not_there_is_a_usage_error() {
     }
 }
 
-/// Names in a tool's words that neither its parameters and their choices, nor any tool, nor the policy know.
+/// Names in a tool's texts that neither its parameters and their choices, nor any tool, nor the policy know.
 fn unknown_words(tool: &Value, tools: &BTreeSet<String>, is_policy_field: &dyn Fn(&str) -> bool) -> BTreeSet<String> {
     fn walk(value: &Value, each: &mut dyn FnMut(&serde_json::Map<String, Value>)) {
         match value {
@@ -187,7 +187,7 @@ fn unknown_words(tool: &Value, tools: &BTreeSet<String>, is_policy_field: &dyn F
     texts.extend(tool["prompt_guidelines"].as_object().unwrap().values().map(|text| text.as_str().unwrap().to_owned()));
     let mut found = BTreeSet::new();
     for text in &texts {
-        // What stands in backticks is a name, and so is every word with an underscore in it.
+        // Text in backticks is a name, and so is every word with an underscore.
         found.extend(text.split('`').skip(1).step_by(2).map(str::to_owned));
         let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         found.extend(words.filter(|word| word.trim_matches('_').contains('_')).map(str::to_owned));
@@ -207,7 +207,7 @@ fn descriptions_and_guidelines_name_only_what_can_be_chosen() {
         let unknown = unknown_words(tool, &tools, &is_policy_field);
         assert!(unknown.is_empty(), "{}: {unknown:?}", tool["name"]);
     }
-    // What no parameter has is found, in the description and in the words of one phase.
+    // Unknown names are found in the description and in the guidance of one phase.
     let mut tool = all.as_array().unwrap().iter().find(|tool| tool["name"] == "uniswap_execute_swap").unwrap().clone();
     tool["description"] = Value::from("Swaps, at `FASTEST` if you like.");
     *tool["prompt_guidelines"].as_object_mut().unwrap().values_mut().next().unwrap() =

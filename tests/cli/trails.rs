@@ -1,5 +1,5 @@
-//! `bardo log` over a trail that a real swap wrote: one call of it, what comes while somebody looks, and what `verify`
-//! finds where somebody edited, deleted, reordered or cut the database.
+//! `bardo log` with the audit log of a real swap: one of its calls, following new entries, and the findings of `verify`
+//! after the database was edited, deleted, reordered or truncated.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use crate::desk::Desk;
 use crate::{bardo, run};
 
-/// So long a line may take on a machine that does much else.
+/// Timeout for a line on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A home with a swap and what its trail says.
+/// Home with a swap, and the entries of its audit log.
 fn recorded() -> (Desk, Vec<Value>) {
     let desk = Desk::new();
     let (answer, exit) = desk.swap(json!({}), &[]);
@@ -40,7 +40,7 @@ fn ledger(home: &Path) -> PathBuf {
     one
 }
 
-/// A home with the same data folder.
+/// Home with a copy of the data directory.
 fn copied(from: &Path) -> tempfile::TempDir {
     fn copy(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
@@ -116,10 +116,10 @@ fn whatever_somebody_does_to_the_trail_is_found() {
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!((&told["good"], code), (&json!(false), 1), "{sql}");
         assert!(told["report"]["faults"].as_array().unwrap().contains(&fault), "{sql}: {told}");
-        // And it can be read all the same.
+        // It can still be read.
         assert!(lines(home.path(), &[]).len() >= last - 2, "{sql}");
     }
-    // Cut, and the anchor set back with it: only a head that was kept elsewhere can tell.
+    // Truncated together with the anchor: only a head that was stored elsewhere reveals it.
     let earlier = copied(home);
     let database = ledger(earlier.path());
     Connection::open(&database).unwrap().execute_batch(&cut).unwrap();
@@ -129,7 +129,7 @@ fn whatever_somebody_does_to_the_trail_is_found() {
     let (told, code) = verify(earlier.path(), &["--head", head]);
     assert_eq!(code, 1);
     assert!(told.contains(&format!("no entry has the hash {head}")), "{told}");
-    // Where there is no trail there is none with that head.
+    // Without an audit log there is no entry with that head.
     let empty = tempfile::tempdir().unwrap();
     let (_, err, code) = run(bardo(empty.path()).args(["log", "verify", "--head", head]));
     assert!(code == 1 && err.contains("there is no audit trail"), "{code} {err}");
@@ -149,7 +149,7 @@ fn one_call_is_shown_alone() {
     assert_eq!(alone, of_it);
     assert!(alone.len() >= 4 && alone.len() <= whole.len() - before.len(), "{alone:#?}");
     assert!(alone.iter().any(|one| one["kind"] == "tx:signed"), "{alone:#?}");
-    // For people: a line each, and one above the spans.
+    // Human-readable output: one line each, and one above the spans.
     let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--call", call]));
     assert_eq!(out.lines().count(), alone.len() + 1 + spans.len(), "{out}");
     assert_eq!(out.lines().nth(alone.len()), Some("Spans"), "{out}");
@@ -194,14 +194,14 @@ fn what_is_written_while_somebody_follows_is_shown_to_them() {
     reading.join().unwrap();
 }
 
-/// Content of the log files whose names begin so.
+/// Content of the log files whose names begin with `prefix`.
 fn logged(home: &Path, prefix: &str) -> String {
     let files = fs::read_dir(home.join("data/logs")).unwrap().map(|entry| entry.unwrap());
     let ours = files.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     ours.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
 }
 
-/// Steps from a call to its receipt, each with those right around it.
+/// Steps from a call to its receipt, each with the step that encloses it.
 const STEPS: [(&str, &str); 13] = [
     ("prepare", "call"),
     ("preview", "call"),
@@ -233,7 +233,7 @@ fn the_spans_of_one_call_are_shown_with_their_durations_even_where_nothing_is_lo
     let number = |span: &Value, name: &str| span[name].as_u64().unwrap();
     let within = |inner: &Value, outer: &Value| {
         let end = |span: &Value| number(span, "began_us") + number(span, "duration_us");
-        // Two clocks are read for the two figures.
+        // The two figures come from two clocks.
         number(inner, "began_us") >= number(outer, "began_us") && end(inner) <= end(outer) + 5_000
     };
     for (step, around) in STEPS {
@@ -257,13 +257,13 @@ fn the_spans_of_one_call_are_shown_with_their_durations_even_where_nothing_is_lo
     }
     assert!(number(of("receipt"), "duration_us") > 0);
     assert_eq!(logged(desk.home.path(), "bardo."), "", "the log itself holds errors alone");
-    // Of another call there are none.
+    // Another call has no entries.
     assert!(lines(desk.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
 }
 
 #[test]
 fn no_secret_is_in_a_log_of_everything_in_either_format() {
-    // A credential in an endpoint's URL; the development mnemonic and the key that it signs with.
+    // A credential in an endpoint's URL; the development mnemonic and its signing key.
     const CANARY: &str = "canary7f3a91";
     let secrets = [CANARY, "test test test", "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"];
     let desk = Desk::new();

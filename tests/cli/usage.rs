@@ -27,7 +27,7 @@ fn what_makes_no_sense_is_a_usage_error_and_leaves_stdout_empty() {
     }
 }
 
-/// `bardo … 2>&1 | head`: whoever read has gone before anything was said.
+/// `bardo … 2>&1 | head`: the reader has closed before any output.
 #[cfg(unix)]
 #[test]
 fn a_reader_of_stderr_that_has_gone_is_no_panic() {
@@ -36,6 +36,6 @@ fn a_reader_of_stderr_that_has_gone_is_no_panic() {
     drop(reader);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));
     let ended = command.env_clear().env("BARDO_HOME", home.path()).arg("log").stderr(writer).status().unwrap();
-    // Nothing has been recorded yet, which is said on stderr and is no failure; a panic would end with 101.
+    // An empty log is reported on stderr and is not a failure; a panic would exit with 101.
     assert_eq!(ended.code(), Some(0));
 }

@@ -1,5 +1,5 @@
-//! Rules of a policy file that make an action wait, through the binary: a delay that ends in a signature, one that the
-//! operator ends first, and hours in which nothing is done.
+//! Policy rules that delay an action, through the binary: a delay that ends in a signature, one that the operator ends
+//! early, and hours in which nothing is done.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::desk::{Desk, ended};
 use crate::{bardo, run};
 
 impl Desk {
-    /// The audit trail, in order.
+    /// Entries of the audit log, in order.
     fn recorded(&self) -> Vec<Value> {
         let (out, _, code) = run(bardo(self.home.path()).args(["log", "--json"]));
         assert_eq!(code, 0, "{out}");
@@ -26,15 +26,15 @@ impl Desk {
 #[test]
 fn what_is_above_the_delay_waits_and_is_then_signed() {
     let mut desk = Desk::new();
-    // A hundredth of a coin is some 34 dollars.
+    // A hundredth of a native token is about 34 dollars.
     desk.under("delay_above_usd = \"10\"\ndelay_seconds = 3\n");
     let (done, exit) = desk.swap(json!({}), &["--approve", "never"]);
     assert_eq!((&done["status"], exit), (&json!("success"), 0), "{done}");
     assert_eq!(desk.nonce("latest"), 1);
-    // Asked, answered by the time that passed, and only then used up.
+    // Requested, resolved by the elapsed time, and only then consumed.
     let (asked, used) = (desk.at_of("approval:requested"), desk.at_of("permit:consumed"));
     assert!(used >= asked + 3_000, "signed {} ms after it was laid before the operator", used - asked);
-    // Below it nothing waits.
+    // Below the threshold nothing waits.
     let (small, exit) = desk.swap(json!({"amount": "0.001"}), &["--approve", "never"]);
     assert_eq!((&small["status"], exit), (&json!("success"), 0), "{small}");
     let asked = desk.recorded().iter().filter(|one| one["kind"] == "approval:requested").count();
@@ -61,7 +61,7 @@ fn what_waits_is_not_signed_once_everything_is_stopped() {
     assert_eq!(desk.nonce("pending"), 0);
 }
 
-/// The day after tomorrow, in the words of a policy; 1 January 1970 was a Thursday.
+/// The day after tomorrow in a policy's syntax; 1 January 1970 was a Thursday.
 fn later() -> &'static str {
     let days = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() / 86_400;
     ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][((days + 2) % 7) as usize]

@@ -1,24 +1,24 @@
-//! Every way in which a write can be refused or go wrong, each from a real situation and through the binary: exit code,
-//! envelope, and, where rules stand against it, each rule with its limit, the value that broke it and what would pass.
+//! Every way in which a write can be refused or fail, each from a real situation and through the binary: exit code,
+//! envelope, and each violated rule with its limit, the violating value and a passing value.
 //!
 //! | code | situation |
 //! |---|---|
 //! | `TOKEN_NOT_FOUND`, `TOKEN_LOOKALIKE`, `ROUTING_NO_ROUTE`, `CHAIN_UNKNOWN`, `VALIDATION_FAILED` | a parameter |
-//! | `SAFETY_SPENDING_LIMIT_EXCEEDED`, `SAFETY_TOKEN_NOT_ALLOWED`, `SAFETY_NOT_ALLOWED`, `SAFETY_SLIPPAGE`, `SAFETY_RATE_LIMITED`, `SAFETY_BALANCE_BREAKER`, `SAFETY_PHASE_BLOCKED` | a policy, alone and together |
-//! | `SAFETY_SIMULATION_FAILED` | more is sold than is held |
-//! | `SAFETY_PRICE_UNKNOWN` | a token that nothing prices |
-//! | `APPROVAL_REQUIRED`, `APPROVAL_REFUSED`, `APPROVAL_LAPSED` | nobody to ask, a no, silence on a terminal |
+//! | `SAFETY_SPENDING_LIMIT_EXCEEDED`, `SAFETY_TOKEN_NOT_ALLOWED`, `SAFETY_NOT_ALLOWED`, `SAFETY_SLIPPAGE`, `SAFETY_RATE_LIMITED`, `SAFETY_BALANCE_BREAKER`, `SAFETY_PHASE_BLOCKED` | a policy, alone and in combination |
+//! | `SAFETY_SIMULATION_FAILED` | the sale exceeds the balance |
+//! | `SAFETY_PRICE_UNKNOWN` | a token without a price source |
+//! | `APPROVAL_REQUIRED`, `APPROVAL_REFUSED`, `APPROVAL_LAPSED` | no operator, a rejection, no answer on a terminal |
 //! | `HALTED` | a stop |
 //! | `EXECUTION_TX_REVERTED` | the router changes between signature and block |
-//! | `EXECUTION_TX_TIMEOUT` | no block comes |
-//! | `UNISWAPX_ORDER_EXPIRED` | no block comes until the order's time is over |
+//! | `EXECUTION_TX_TIMEOUT` | no block is made |
+//! | `UNISWAPX_ORDER_EXPIRED` | no block is made until the order has expired |
 //! | `CROSS_CHAIN_DESTINATION_DEGRADED` | the destination does not answer |
 //! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
-//! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | `permits` has them |
-//! | `WALLET_NOT_CONFIGURED` | `figures` has it, and `hands` every way to it |
-//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `figures` has it of a bridge that nobody can carry: a swap fixes what goes in, and that is always quoted |
+//! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | covered by `permits` |
+//! | `WALLET_NOT_CONFIGURED` | covered by `figures`, and in all variants by `hands` |
+//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | covered by `figures` for a bridge that nobody can fill: a swap fixes its input, which can always be quoted |
 //!
-//! What each rule tells beside its name is in `figures`.
+//! The figures of each rule are covered by `figures`.
 
 use std::fs;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::desk::{Answer, Desk, ended, swap};
 use crate::devnet_process::ask;
 use crate::{bardo, run};
 
-/// The category by `001`, the group by `000`, the status and the exit code of the specification.
+/// Category of `001`, group of `000`, status and exit code of the specification.
 const CODES: [(&str, &str, &str, &str, i32); 31] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", "error", 1),
     ("TOKEN_LOOKALIKE", "risk_blocked", "data", "blocked", 3),
@@ -66,17 +66,17 @@ const CODES: [(&str, &str, &str, &str, i32); 31] = [
     ("CROSS_CHAIN_DESTINATION_DEGRADED", "upstream_unavailable", "chain", "error", 1),
 ];
 
-/// `001`'s classes whose callers should try again.
+/// Classes of `001` whose callers should retry.
 const RECOVERABLE: [&str; 4] = ["validation_error", "simulation_failed", "timeout", "upstream_unavailable"];
 
-/// Holds an answer against the tables; the violated rules by name.
+/// Checks an answer against the tables; returns the violated rules by name.
 pub fn expect((envelope, exit): &Answer, code: &str, what: &str) -> Vec<String> {
     let (_, _, _, _, exits) = CODES.iter().find(|row| row.0 == code).unwrap();
     assert_eq!(exit, exits, "{what}: {envelope}");
     envelope_is(envelope, code, what)
 }
 
-/// The same of an envelope that no process ends with, such as a brain's.
+/// Checks an envelope without an exit code, such as a brain's; returns the violated rules by name.
 pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
     let error = &envelope["error"];
     assert_eq!(error["code"], code, "{what}: {envelope}");
@@ -87,7 +87,7 @@ pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
     assert!(error["suggestion"].as_str().unwrap().len() > 20, "{what}: {error}");
     assert!(!error["message"].as_str().unwrap().is_empty() && !envelope["explanation"].as_str().unwrap().is_empty());
     assert_eq!(envelope["call_id"].as_str().unwrap().len(), 26, "{what}");
-    // What to do next is the table's own, but where it says how long to wait.
+    // The suggestion is the table's own, unless it states a waiting time.
     let written: bardo::base::error::ToolError = serde_json::from_value(error.clone()).unwrap();
     if matches!(*group, "safety" | "permit" | "approval") && error["details"]["retry_after_ms"].is_null() {
         assert_eq!(written.suggestion(), written.code().suggestion(), "{what}");
@@ -155,13 +155,13 @@ fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
     ] {
         told(changed, code, message);
     }
-    // A good token that no pool trades: the share of a pair.
+    // A valid token that no pool trades: the share of a pair.
     let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
     let (pools, _) = desk.call("get_pool_info", &asked, &[]);
     let pair = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
     let no_way = "no chain of V2 or V3 pools joins ETH to UNI-V2 on ethereum (31337)";
     told(json!({"token_out": pair["pool"]}), "ROUTING_NO_ROUTE", no_way);
-    // One key for two calls: the second is not the first.
+    // One key for two different calls.
     let first = desk.swap(json!({}), &["--idempotency-key", "k"]);
     assert_eq!((&first.0["status"], first.1), (&json!("success"), 0), "{}", first.0);
     let second = desk.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]);
@@ -179,7 +179,7 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
         assert_eq!(expect(&desk.swap(changed, more), code, &what), rules, "{what}");
     };
     desk.under("max_single_trade_usd = \"20\"\n");
-    // A sale for dollars counts as what it may lose, a purchase as what it spends.
+    // A sale for dollars counts with its possible loss, a purchase with the amount it spends.
     let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
     refused(&desk, bought(), &[], "SAFETY_SPENDING_LIMIT_EXCEEDED", &["max_single_trade_usd"]);
     let (answer, _) = desk.swap(bought(), &[]);
@@ -187,19 +187,19 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     assert!(violation["limit"].as_str().unwrap().starts_with("$20.00 "), "{violation}");
     // The gas of a revert counts as well.
     assert!(violation["value"].as_str().unwrap().starts_with("$3"), "{violation}");
-    // Nothing here is about a loss, and this devnet's market drifts meanwhile.
+    // The loss is irrelevant here, and this devnet's market drifts meanwhile.
     let wide = "max_loss_bps = 1000\n";
     desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n{wide}", desk.token("USDC")));
     refused(&desk, json!({"token_out": "UNI"}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &["allowed_tokens"]);
     desk.under("allowed_tools = [\"token_revoke\"]\n");
     refused(&desk, json!({}), &[], "SAFETY_NOT_ALLOWED", &["allowed_tools"]);
-    // At 300 basis points of slippage the worst case is a loss as large, which has a rule of its own.
+    // At 300 basis points of slippage the worst case is a loss of the same size, which has its own rule.
     desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
     refused(&desk, json!({"slippage_bps": 300}), &[], "SAFETY_SLIPPAGE", &["max_slippage_bps"]);
     let exits_only = ["phase Defensive", "phases.defensive.exit_only"];
     refused(&desk, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &exits_only);
     assert_eq!(desk.nonce("latest"), 0);
-    // All that stands against it is told together, in the order of the checks.
+    // All violations are reported together, in the order of the checks.
     desk.under(&format!(
         "max_single_trade_usd = \"20\"\nallowed_tokens = [\"31337:{}\", \"31337:native\"]\nmax_slippage_bps = 100\n\
          max_loss_bps = 1000\n",
@@ -207,18 +207,18 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     ));
     let all = ["allowed_tokens", "max_single_trade_usd", "max_slippage_bps"];
     refused(&desk, json!({"token_out": "UNI", "slippage_bps": 300}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &all);
-    // What counts over calls counts over programs.
+    // Counts over several calls include all processes.
     desk.under("max_trades_per_hour = 1\n");
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
     let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "20"});
     refused(&desk, bought, &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
     desk.under(&format!("stop_loss_pct = \"10\"\n{wide}"));
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
-    // Of some 25,000 dollars more than 4,000 are gone: the demo wallet has 1.4 coins at 3,400.
+    // More than 4,000 of about 25,000 dollars are gone: the demo wallet has 1.4 native tokens at 3,400.
     desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
     let lost = desk.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]);
     assert_eq!(expect(&lost, "SAFETY_BALANCE_BREAKER", "a loss"), ["stop_loss_pct"]);
-    // A way out stays open.
+    // Exits still pass.
     let out = desk.swap(json!({"token_in": "WETH", "amount": "0.01"}), &[]);
     assert_eq!((&out.0["status"], out.1), (&json!("success"), 0), "{}", out.0);
 }
@@ -235,7 +235,7 @@ fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
     desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
     let priceless = json!({"token": desk.contract("badNoReturnToken"), "amount": "5", "chain": "ethereum"});
     expect(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN", "no price");
-    // A stop beats all of it.
+    // A stop takes precedence over everything else.
     assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test"])).2, 0);
     expect(&desk.swap(json!({}), &[]), "HALTED", "a stop");
     assert_eq!(desk.nonce("latest"), nonce);
@@ -266,7 +266,7 @@ fn a_transaction_that_reverts_in_its_block_is_told_so() {
     desk.ask("evm_setAutomine", json!([false]));
     let swapping = desk.swapping(json!({}));
     desk.until_pending(1);
-    // Between the last look and the block somebody breaks the router: PUSH0 PUSH0 REVERT.
+    // Between the last check and the block the router is broken: PUSH0 PUSH0 REVERT.
     desk.ask("anvil_setCode", json!([desk.contract("universalRouter"), "0x5f5ffd"]));
     desk.ask("evm_mine", json!([]));
     let answer = ended(swapping);
@@ -284,7 +284,8 @@ fn block_of(desk: &Desk, hash: &str) -> u64 {
     u64::from_str_radix(receipt["blockNumber"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Between the last look and the block the coin falls by two per cent in every pool, and half of one is let slip.
+/// Between the last check and the block the native token falls by two percent in every pool, with half a percent of
+/// slippage.
 #[test]
 fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
     let desk = Desk::new();
@@ -294,8 +295,8 @@ fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
     let swapping = desk.swapping(json!({}));
     desk.until_pending(1);
     for pool in pools["data"]["pools"].as_array().unwrap().iter().filter(|pool| pool["version"] == "V3") {
-        // The first word of a pool has, from its lower end, the root of the price in 160 bits and the price's tick in
-        // 24, by the layout of its published source: 200 ticks lower the root is 1.0001^-100 of what it was.
+        // The first word of a pool (`slot0`) has the square root of the price in its low 160 bits, then the price's
+        // tick in 24 bits. 200 ticks lower the root is multiplied by 1.0001^-100.
         let word = desk.ask("eth_getStorageAt", json!([pool["pool"], "0x0", "latest"]));
         let (rest, root) = word.as_str().unwrap().trim_start_matches("0x").split_at(24);
         let (rest, tick) = rest.split_at(18);
@@ -344,7 +345,7 @@ fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
     desk.ask("evm_setAutomine", json!([false]));
     let swapping = desk.swapping(json!({}));
     desk.until_pending(1);
-    // What is stored is what was signed; asked of the database, with none of the code under test between.
+    // The stored bytes are the signed ones; read from the database directly, without the code under test.
     let stored = || -> Vec<Vec<u8>> {
         let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
         let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
@@ -353,7 +354,7 @@ fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
         rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
     let since = Instant::now();
-    // Kept first and sent then: the chain must have it before there is a block.
+    // Stored first and sent then: the chain must know it before there is a block.
     let known = |hash: &[u8]| {
         let hash = format!("0x{}", alloy::hex::encode(hash));
         !desk.ask("eth_getTransactionByHash", json!([hash])).is_null()
@@ -373,7 +374,7 @@ fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
     let fee = |of: &Value| u128::from_str_radix(of.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     let second = get(hash);
     assert_eq!((desk.nonce("latest"), &second["nonce"]), (1, &json!("0x0")), "one nonce, one transaction");
-    // Never above what was shown and counted: gas limit times fee is within the worst gas of the permit.
+    // Never above the displayed and counted maximum: gas limit times fee is within the permit's worst gas.
     let (out, _, code) = run(bardo(desk.home.path()).args(["log", "--json"]));
     assert_eq!(code, 0);
     assert!(out.contains("tx:outbid") && out.contains(hash), "the trail has it: {out}");
@@ -384,11 +385,11 @@ fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
 #[test]
 fn an_order_that_nobody_fills_in_time_has_expired() {
     let desk = Desk::new();
-    // The allowance first, so that the order is a signature and nothing else.
+    // The allowance comes first, so that the order is only a signature.
     let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
     let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
     assert_eq!(allowed.1, 0, "{}", allowed.0);
-    // Nobody can fill what no block takes.
+    // Without blocks nobody can fill it.
     desk.ask("evm_setAutomine", json!([false]));
     let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
                        "decay_end_time": 16});
@@ -400,13 +401,13 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
     let mining = std::thread::spawn(move || {
         let ledger = rusqlite::Connection::open_with_flags(ledger, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let signed = "SELECT count(*) FROM safety_order WHERE signature IS NOT NULL";
-        // Read anew while somebody writes, it may be busy.
+        // The database may be busy while another process writes.
         while !until.load(Ordering::SeqCst)
             && !ledger.query_row(signed, [], |row| row.get::<_, i64>(0)).is_ok_and(|count| count > 0)
         {
             std::thread::sleep(Duration::from_millis(50));
         }
-        // The next block is one in which the order's time is over.
+        // In the next block the order has expired.
         ask(&url, "evm_increaseTime", json!([20]));
         while !until.load(Ordering::SeqCst) {
             ask(&url, "evm_mine", json!([]));
@@ -432,7 +433,7 @@ fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
                         "source_chain": "ethereum", "destination_chain": "base"});
     let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
-    // Which end, at which address, and that nothing has gone.
+    // The message names the end and the address, and that nothing was sent.
     let message = answer.0["error"]["message"].as_str().unwrap();
     let start = format!("the destination base is not well: no endpoint of base answers: http://127.0.0.1:{port}: ");
     assert!(message.starts_with(&start) && message.ends_with("; nothing was sent"), "{message}");

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The Solidity compiler of the npm package `solc` behind the two calls that forge makes of a native one.
+// Runs the Solidity compiler of the npm package `solc` with the two command lines that forge uses for a native one.
 
 const { createRequire } = require("node:module");
 const { join } = require("node:path");

@@ -1,4 +1,4 @@
-//! A capability is read once: this is what custody does, and it compiles.
+//! Control case that compiles: custody reads a capability once.
 //@ compiles
 
 use bardo::safety::Capability;

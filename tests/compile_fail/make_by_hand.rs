@@ -1,4 +1,4 @@
-//! Nor can one be put together from its parts.
+//! A capability cannot be assembled from its parts.
 //@ error[E0451]: fields `to_sign` and `action` of struct `Capability` are private
 
 use std::marker::PhantomData;

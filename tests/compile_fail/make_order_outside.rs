@@ -1,4 +1,4 @@
-//! Nor does anybody else make leave to sign an order.
+//! Only the pipeline creates the capability to sign an order.
 //@ error[E0624]: associated function `of_order` is private
 
 use bardo::safety::Framed;

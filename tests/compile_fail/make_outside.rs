@@ -1,4 +1,4 @@
-//! Only the pipeline makes a capability.
+//! Only the pipeline creates a capability.
 //@ error[E0624]: associated function `new` is private
 
 use bardo::safety::pipeline::{Capability, Transaction};

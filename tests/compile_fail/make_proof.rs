@@ -1,4 +1,4 @@
-//! Nor a proof that the operator decided: only a password check makes one.
+//! Only a password check creates a proof that the operator decided.
 //@ error[E0624]: associated function `issue` is private
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Leave to sign an order is no leave to sign a transaction.
+//! The capability to sign an order does not permit signing a transaction.
 //@ error[E0308]: mismatched types
 
 use bardo::safety::Account;

@@ -1,4 +1,4 @@
-//! Signing takes a capability, not a frame.
+//! Signing takes a capability, not a signing payload.
 //@ error[E0308]: mismatched types
 
 use bardo::safety::{Account, Framed};

@@ -1,4 +1,4 @@
-//! A capability is used up by reading what is to be signed.
+//! Reading the payload consumes the capability.
 //@ error[E0382]: use of moved value: `capability`
 
 use bardo::safety::Capability;

@@ -1,10 +1,10 @@
-//! What an operator does with his own hands, beside the Golem: a swap by the keys, an allowance taken back, the policy's
-//! file changed while the program runs, another show while a question is open.
+//! Manual actions of an operator, beside the Golem: a swap with the keys, a revoked allowance, a change of the policy
+//! file while the program runs, another scenario while a request is open.
 
 use crate::program::{click, press, resting};
 use crate::pty::Pty;
 
-/// What stands behind `→` in the row of a card that begins with a token: what is held afterwards. The card shortens it.
+/// Amount after `→` in the row of a card that begins with a token: the balance afterwards, as the card shortens it.
 fn afterwards(shown: &str, token: &str) -> Option<String> {
     let row = shown
         .lines()
@@ -13,16 +13,16 @@ fn afterwards(shown: &str, token: &str) -> Option<String> {
     Some(held.trim_end_matches('…').to_owned())
 }
 
-/// What is held of a token, as the portfolio says it; of the first chain.
+/// Balance of a token on the first chain, as the portfolio shows it.
 fn held(shown: &str, token: &str) -> Option<String> {
     let row = shown.lines().find(|line| line.contains(&format!("│ {token} ")) && line.contains('$'))?;
     Some(row.split_once(token)?.1.split_whitespace().next()?.to_owned())
 }
 
-/// Writes the operator's own policy: the demo's, but for the most that one trade may be worth and for what it may
-/// lose, which no test here is about: the market drifts while a slow machine gets to the trade.
+/// Writes the operator's policy: the demo preset with another limit per trade and a wide limit on losses, because the
+/// market drifts while a slow machine gets to the trade.
 fn allow_one_trade_of(home: &tempfile::TempDir, most: &str) {
-    // Put in its place as a whole: the program looks at it while it is written.
+    // Replaced atomically: the program reads the file while it is written.
     let aside = home.path().join("written-aside.toml");
     std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\nmax_loss_bps = 1000\n"))
         .unwrap();
@@ -36,10 +36,10 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     pty.type_keys("2");
     pty.until_shown("token in*");
     pty.type_keys("\rWETH\tUSDC\t0.1");
-    // The quote follows the typing: nobody has asked for it.
+    // The quote follows the typed input without a command.
     pty.until_shown("Quote 0.1 WETH → USDC");
     pty.until_shown("slippage 0.50 %");
-    // Past chain and deadline to the way: not by auction, so that it is done at once.
+    // Past chain and deadline to the route: without an auction, so that it is done at once.
     pty.type_keys("\t\t\t ");
     pty.until("through pools", |screen| {
         screen.contents().lines().any(|line| line.contains("prefer uniswapx") && line.contains(" no▏"))
@@ -57,7 +57,7 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     // The wallet had 4.5.
     assert_eq!(weth, "4.4");
     pty.type_keys("\x1b");
-    // Read before the next key comes: both together are another key.
+    // Wait before the next key: both together are another key.
     pty.until_shown("Enter types");
     press(&mut pty, "4");
     pty.until_shown("Holding, confirmed");
@@ -69,11 +69,11 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     end(pty);
 }
 
-/// Lets the Universal Router take 25 USDC, by the keys of screen 2.
+/// Grants the Universal Router an allowance of 25 USDC, with the keys of screen 2.
 fn give_an_allowance(pty: &mut Pty) {
     pty.type_keys("2");
     pty.until_shown("token in*");
-    // The tool that approves: five to the right.
+    // The tool for allowances: five to the right.
     for _ in 0..5 {
         pty.type_keys("\x1b[C");
     }
@@ -85,7 +85,7 @@ fn give_an_allowance(pty: &mut Pty) {
     press(pty, "a");
     pty.until_shown("picked: approve once");
     press(pty, "\r");
-    // Who may take it is called by its name.
+    // The spender is displayed by its name.
     pty.until_shown("USDC → Universal Router");
     pty.until_shown("✓ Approved");
     pty.type_keys("\x1b");
@@ -101,7 +101,7 @@ fn by_keys_alone_an_allowance_is_given_and_taken_back() {
     pty.until_shown("25 USDC → Permit2");
     press(&mut pty, "\t");
     pty.until_shown("▸ Allowances ");
-    // Asked, and called off: nothing happens.
+    // The prompt is cancelled: nothing happens.
     press(&mut pty, "x");
     pty.until_shown("Revoke this allowance?");
     press(&mut pty, "\x1b");
@@ -121,7 +121,7 @@ fn by_mouse_alone_an_allowance_is_taken_back() {
     let mut pty = resting(&home, &[], (120, 44));
     give_an_allowance(&mut pty);
     click(&mut pty, "4 Portfolio");
-    // A click chooses the row, and the words at the edge ask; neither takes anything back.
+    // A click selects the row, and the label at the edge prompts; neither revokes anything.
     click(&mut pty, "25 USDC → Permit2");
     click(&mut pty, "x revokes");
     pty.until_shown("Revoke this allowance?");
@@ -196,7 +196,7 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.type_keys(&format!(":scenario {}\r", show.display()));
     pty.until_shown("starts once");
-    // The Golem still asks: its cues come with the show, and not before.
+    // The Golem must not ask yet: its cues come with the scenario.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let shown = pty.contents();
     assert!(!shown.contains("A cue was given.") && shown.contains("WAITS FOR YOU"), "{shown}");
@@ -216,12 +216,12 @@ fn first_come_is_first_served_whoever_asks() {
     allow_one_trade_of(&home, "2400");
     let mut pty = resting(&home, &[], (120, 44));
     pty.until_shown("up to $2,400");
-    // Whether the Golem's question is before the reader, at that place in the line.
+    // True if the Golem's request is displayed, at that position in the queue.
     let asks = |screen: &vt100::Screen, place: &str| {
         let shown = screen.contents();
         shown.contains(place) && shown.contains("Asked because") && !shown.contains("Asked because  loosens")
     };
-    // The policy's file asks first, and then the Golem, whose questions stand first among those of one program.
+    // The policy file asks first, then the Golem, whose requests come first among those of one process.
     allow_one_trade_of(&home, "2450");
     pty.until_shown("‼ 1 WAITS FOR YOU");
     let show = home.path().join("asks.toml");
@@ -235,7 +235,7 @@ fn first_come_is_first_served_whoever_asks() {
     pty.until("the other question", |screen| asks(screen, "DECISION 2 of 2"));
     press(&mut pty, "\x1b");
     pty.until_gone("DECISION");
-    // The first is answered: the second is the first, and the only one.
+    // The first is answered: the second is now the first, and the only one.
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 2");
     press(&mut pty, "r");
@@ -248,7 +248,7 @@ fn first_come_is_first_served_whoever_asks() {
     end(pty);
 }
 
-/// Ends the program as a closed terminal would.
+/// Ends the program like a closed terminal.
 fn end(mut pty: Pty) {
     pty.signal("TERM");
     assert!(pty.ended().success());

@@ -1,4 +1,4 @@
-//! The console with a scripted source. As a test of its own it does nothing; the others start it in a PTY.
+//! The console with a scripted source. As a test it does nothing; the other tests start it in a PTY.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,34 +17,34 @@ use serde_json::json;
 
 use crate::hostile::World;
 
-/// The variable that makes the test below a program.
+/// Environment variable that makes the test below a program.
 pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
 
-/// How often [`Script::Same`] tells of one block.
+/// Number of times that [`Script::Same`] reports one block.
 const TIMES_THE_SAME: u64 = 100;
 
-/// What the source does.
+/// Behaviour of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Script {
-    /// One block and then nothing.
+    /// One block, then nothing.
     Still,
-    /// A block after another.
+    /// One block after another.
     Blocks,
-    /// The same, and all that a hostile world can say beside them, and in answer.
+    /// Blocks, together with every hostile text that external parties can send.
     Hostile,
-    /// One block, told again and again as it was, then the next, then nothing.
+    /// One block that is reported unchanged again and again, then the next, then nothing.
     Same,
-    /// Events of calls as fast as the console takes them, until there were [`flood_calls`] of them.
+    /// Events of calls as fast as the console accepts them, until there were [`flood_calls`] of them.
     Flood,
-    /// One block and a swap that is done, then nothing.
+    /// One block and a completed swap, then nothing.
     Call,
-    /// One block and a decision that waits.
+    /// One block and a waiting decision.
     Asks,
-    /// One block, then a thread of it panics.
+    /// One block, then a panic in one of the program's threads.
     Panic,
 }
 
-/// A session that plays `script`, and leaves when it is told to.
+/// Session that plays `script`, and leaves on request.
 fn open(script: Script) -> Handle {
     let (handle, SessionEnd { mut commands, news }) = Handle::pair();
     let leaving = news.clone();
@@ -71,7 +71,7 @@ fn open(script: Script) -> Handle {
             chains: vec![chain("ethereum", 31337)],
             wallet: Address::ZERO,
         };
-        // A closed channel means that the console has gone, and so may this.
+        // A closed channel means that the console has closed, so this may end, too.
         if news.send(News::Market(Update::Started(network))).await.is_err() {
             return;
         }
@@ -112,21 +112,21 @@ fn open(script: Script) -> Handle {
     handle
 }
 
-/// Events of each call of the flood.
+/// Number of events per call of the flood.
 pub const EACH: u64 = 5;
 
-/// Calls of the flood: a million events by flag.
+/// Number of calls of the flood: a million events with `BARDO_LONG`.
 pub fn flood_calls() -> u64 {
     if std::env::var_os("BARDO_LONG").is_some() { 1_000_000 / EACH } else { 20_000 }
 }
 
-/// Pages of memory this process holds.
+/// Resident memory of this process, in pages.
 fn resident_pages() -> u64 {
     let told = std::fs::read_to_string("/proc/self/statm").unwrap();
     told.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// The events of one swap, from its beginning to its end.
+/// Events of one swap, from its beginning to its end.
 fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
     let golem: GolemId = "ada".parse().unwrap();
     let at = 1_700_000_000_000 + call;
@@ -165,7 +165,7 @@ fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
     (1..).zip(kinds).map(event).collect()
 }
 
-/// A question that nothing hangs on.
+/// A request without consequences.
 fn leave_paper() -> Question {
     let title = SafeText::clean("Leave paper mode", 40);
     Question {
@@ -192,11 +192,11 @@ fn leave_paper() -> Question {
     }
 }
 
-/// Calls with all their events, one batch a call: nothing is held back, the channel alone says how fast. The last word
-/// says how much memory the second half has taken.
+/// Calls with all their events, one batch per call: only the channel limits the speed. The last message states the
+/// memory growth during the second half.
 async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
     let golem: GolemId = "ada".parse().unwrap();
-    // Makes each call so large that the second half of them, were it kept, would be twice what is let through.
+    // Makes each call so large that keeping the second half would take twice the permitted memory.
     let padding = "x".repeat(16 * 1024);
     let mut half = 0;
     for call in 0..flood_calls() {
@@ -207,7 +207,7 @@ async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
             return;
         }
     }
-    // What the console has not taken in yet is still in the channel; it is a few hundred calls.
+    // Events that the console has not read are still in the channel: a few hundred calls.
     let grown = resident_pages().saturating_sub(half) * 4 / 1024;
     let words = SafeText::clean(&format!("the flood is over; {grown} MiB in its second half"), 100);
     let kind = EventKind::GolemNow(GolemNow { now: words, next: SafeText::default(), step: None, delegation: vec![] });
@@ -217,7 +217,7 @@ async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
     std::future::pending().await
 }
 
-/// A block, and nothing else.
+/// Snapshot with a block and nothing else.
 fn snapshot(number: u64) -> ChainSnapshot {
     let block = BlockRow {
         number,

@@ -1,9 +1,8 @@
-//! A world in which everything that others can say is hostile.
+//! Source in which all external text is hostile.
 //!
-//! No [`SafeText`] can be made of raw text: all its makers clean. So what a session would tell is written down as JSON,
-//! as journals and handles write it, raw text is put wherever any text may stand, and it is read back by the reader
-//! that a journal and a handle have. What is no `SafeText` (parameters, results, figures of orders, bodies of the trail)
-//! comes through to the console exactly as hostile as it is.
+//! No [`SafeText`] can contain raw text: all its constructors clean. So a session's messages are serialised to JSON, as
+//! journals and handles do. Raw text is inserted wherever any text is possible, and the usual parser reads the result.
+//! Values that are not `SafeText` (parameters, results, figures of orders, audit entries) reach the console unchanged.
 
 use bardo::base::fabric::{AskReason, Finding, SafetyCheck};
 use std::sync::Arc;
@@ -26,18 +25,18 @@ use bardo::session::handle::{
 use bardo::session::questions::{About, PolicyAsked, PolicyChange, Question};
 use serde_json::{Value, json};
 
-/// Turns for which the same questions wait. Long enough to open a decision and to draw it in all its forms, short enough
-/// for a test to see one end.
+/// Number of turns for which the same requests stay open: long enough to open a decision and draw it in all its forms,
+/// short enough for a test to see one end.
 const TURNS_OF_A_QUESTION: u64 = 200;
 
-/// Where a probe may stand, any text may.
+/// Any text is possible where a probe is accepted.
 const PROBE: &str = "\u{1b}[31mprobe\u{7}";
 
 fn text(words: &str) -> SafeText {
     SafeText::clean(words, 200)
 }
 
-/// Every text of a value, by its JSON pointer.
+/// JSON pointers of every text in a value.
 fn texts(value: &Value, here: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(here.to_owned()),
@@ -51,7 +50,7 @@ fn texts(value: &Value, here: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The texts of a piece of news that may be any text: its reader takes a probe there.
+/// JSON pointers of a message's free texts: its parser accepts a probe there.
 fn places(news: &News) -> Vec<String> {
     let mut value = serde_json::to_value(news).unwrap();
     let mut found = Vec::new();
@@ -66,8 +65,8 @@ fn places(news: &News) -> Vec<String> {
     found
 }
 
-/// The news with raw text in its places: in all of them, or in every third, so that what is read by its form (a figure, a
-/// tool's name) is at times what it should be, and its card is drawn.
+/// Inserts raw text into the message's places: into all of them, or every third, so that parsed texts (figures, tool
+/// names) are sometimes valid and their cards are drawn.
 fn poisoned(news: &News, places: &[String], raw: &str, turn: u64) -> News {
     let mut value = serde_json::to_value(news).unwrap();
     for (at, place) in (0..).zip(places) {
@@ -78,12 +77,12 @@ fn poisoned(news: &News, places: &[String], raw: &str, turn: u64) -> News {
     serde_json::from_value(value).unwrap()
 }
 
-/// What this world tells for the `turn`th time: made alike each time, so that raw text goes to the same places.
+/// Messages of turn number `turn`: always of the same structure, so that raw text goes to the same places.
 fn told(turn: u64) -> [News; 4] {
     [market(turn), News::Events(events(turn)), questions(turn), News::Snapshot(Arc::new(snapshot()))]
 }
 
-/// The hostile world.
+/// Hostile source of messages.
 pub struct World {
     places: [Vec<String>; 4],
     raws: Vec<String>,
@@ -92,23 +91,23 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let places = told(1).map(|news| places(&news));
-        // If these were few, nothing would be shown by what follows.
+        // With few places the following tests would prove nothing.
         assert!(places.iter().map(Vec::len).sum::<usize>() > 150, "{places:?}");
         Self { places, raws: corpus::all().collect() }
     }
 
-    /// The hostile text of this turn.
+    /// Hostile text of this turn.
     fn raw(&self, turn: u64) -> &str {
         &self.raws[usize::try_from(turn).unwrap() % self.raws.len()]
     }
 
-    /// What is told in this turn.
+    /// Messages of this turn.
     pub fn tell(&self, turn: u64) -> Vec<News> {
         let told = told(turn).into_iter().zip(&self.places);
         told.map(|(news, places)| poisoned(&news, places, self.raw(turn), turn)).collect()
     }
 
-    /// Who lives here: its name, its role, its shows are hostile, too.
+    /// Description of the session: name, archetype and scenarios are hostile, too.
     pub fn ready(&self) -> News {
         let ready = News::Ready(Box::new(Ready {
             golem_id: "ada".parse().unwrap(),
@@ -123,7 +122,7 @@ impl World {
         poisoned(&ready, &places(&ready), self.raw(5), 0)
     }
 
-    /// The answer to what the console asks, where it asks something.
+    /// Answer to a query of the console, if it makes one.
     pub fn answer(&self, command: &Command, turn: u64) -> Option<News> {
         let news = match command {
             Command::Look { ticket, query: Query::VerifyAudit } => {
@@ -315,7 +314,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
     (0..).zip(kinds).map(event).collect()
 }
 
-/// The same questions stay open for a while, and what they say changes all the time.
+/// The same requests stay open for a while, and their texts change all the time.
 fn questions(turn: u64) -> News {
     let number = turn / TURNS_OF_A_QUESTION * 2 + 1;
     let swap = Question { number, of: 2, ..samples::question() };

@@ -1,7 +1,7 @@
-//! The console on a real terminal: programs driven through a PTY, their output read by a terminal emulator.
+//! The console on a real terminal: programs run in a PTY, and a terminal emulator reads their output.
 //!
-//! Most tests drive this very test binary again ([`harness`]), with a scripted source in place of a network.
-//! Nothing here asserts on time; the patience in [`pty`] only ends a hang.
+//! Most tests run this test binary again ([`harness`]), with a scripted source in place of a network. Nothing here
+//! asserts on time; the timeout in [`pty`] only ends a hang.
 
 mod hand;
 mod harness;

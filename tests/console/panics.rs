@@ -1,5 +1,5 @@
-//! A panic of the real program: on whichever thread it comes, the terminal is given back whole, the report stands on it
-//! to be read, the program says that it failed, and nothing that must stay secret is in any of it.
+//! A panic of the real program: on any thread, the terminal is restored, the report is readable on it, the exit code
+//! signals the failure, and no secret appears.
 
 use bardo::base::failpoint::Failpoint;
 use portable_pty::CommandBuilder;
@@ -7,10 +7,10 @@ use portable_pty::CommandBuilder;
 use crate::program::ASKS_AT_ONCE;
 use crate::pty::Pty;
 
-/// What an endpoint's address and a file's text must not give away.
+/// Secret in an endpoint's address and in a file, which must not be revealed.
 const SECRET: &str = "hunter2-of-the-endpoint";
 
-/// The program, asked to panic the so manyth time that it comes to a place.
+/// Program that panics when it reaches a failpoint for the `times`th time.
 fn panicking(home: &tempfile::TempDir, point: Failpoint, times: u32) -> Pty {
     let show = home.path().join("show.toml");
     std::fs::write(&show, ASKS_AT_ONCE).unwrap();
@@ -25,18 +25,18 @@ fn panicking(home: &tempfile::TempDir, point: Failpoint, times: u32) -> Pty {
     Pty::start(command, 120, 44)
 }
 
-/// Everything that the program wrote, after its end and on a whole terminal.
+/// All output of the program, after its end and with a restored terminal.
 fn ended(pty: &mut Pty, code: u32) -> String {
     assert_eq!(pty.ended().exit_code(), code);
     pty.until_whole();
-    // The report is on the screen that the shell goes on with, and not on the one that was left.
+    // The report is on the screen that the shell continues with, not on the alternate one.
     let left = b"\x1b[?1049l";
     let raw = pty.raw();
     let at = raw.windows(left.len()).rposition(|window| window == left).unwrap();
     let after = String::from_utf8_lossy(&raw[at..]).into_owned();
     assert!(after.contains("a panic was asked for at"), "{after}");
     assert!(after.contains("bardo-base/src/failpoint.rs"), "where it came from: {after}");
-    // No key of the devnet's wallets either, which everybody knows, but which stands where other keys would.
+    // Nor a key of the devnet's wallets: these are public, but other keys would appear in the same places.
     let whole = String::from_utf8_lossy(&raw).into_owned();
     for secret in [SECRET, "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80", "test test test"] {
         assert!(!whole.contains(secret), "{secret}: {after}");
@@ -49,7 +49,7 @@ fn a_panic_while_drawing_gives_the_terminal_back_whole_with_its_report_on_it() {
     for times in [1, 5] {
         let home = tempfile::tempdir().unwrap();
         let mut pty = panicking(&home, Failpoint::Drawn, times);
-        // As every Rust program ends whose first thread panics.
+        // Rust's exit code after a panic on the main thread.
         ended(&mut pty, 101);
         pty.until_shown("a panic was asked for at console.drawn");
     }

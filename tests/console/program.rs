@@ -1,4 +1,4 @@
-//! The real program: its own binary, its own devnet, the actor in it, and an operator at the keys.
+//! The real program: its binary, its devnet, the actor in it, and an operator at the keys.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use portable_pty::CommandBuilder;
 
 use crate::pty::Pty;
 
-/// Longer than a decision guards itself after it was drawn, and after a key.
+/// Longer than a decision ignores keys after it was drawn, and after a key.
 pub const GUARD: Duration = Duration::from_millis(800);
 
-/// The number of the newest block of ethereum, as the header says it.
+/// Number of the newest block of ethereum, from the header.
 fn newest_block(shown: &str) -> Option<u64> {
     let number = shown.split("ethereum #").nth(1)?.split([' ', '\n']).next()?;
     number.replace(',', "").parse().ok()
 }
 
-/// The program in a folder of its own, at a size at which everything is shown.
+/// The program with its own home, at a size that shows everything.
 pub fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
@@ -25,7 +25,7 @@ pub fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
     Pty::start(command, 120, 44)
 }
 
-/// A show that asks at once: what the first tour asks after a minute, through the same pipeline.
+/// Scenario that asks at once: the same request as the first tour makes after a minute, through the same pipeline.
 pub const ASKS_AT_ONCE: &str = r#"
 name = "asks-at-once"
 about = "One decision, at once."
@@ -45,18 +45,18 @@ at = 1
 now = "Watching the market."
 "#;
 
-/// The program on that show.
+/// The program with that scenario.
 pub fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
     playing(home, ASKS_AT_ONCE, size)
 }
 
-/// The program on a show, working in its home.
+/// The program with a scenario, with its home as working directory.
 fn playing(home: &tempfile::TempDir, text: &str, size: (u16, u16)) -> Pty {
     let show = home.path().join("show.toml");
     std::fs::write(&show, text).unwrap();
-    // Nothing here is about an offer that expires while it is read: that is tested without a terminal.
+    // Offers that expire while they are read are tested elsewhere, without a terminal.
     std::fs::write(home.path().join("config.toml"), "[safety]\npermit_seconds = 600\n").unwrap();
-    // Nor about a loss: the market drifts while a slow machine gets to the trade.
+    // Losses are irrelevant, too: the market drifts while a slow machine gets to the trade.
     std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nmax_loss_bps = 1000\n").unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
@@ -67,7 +67,7 @@ fn playing(home: &tempfile::TempDir, text: &str, size: (u16, u16)) -> Pty {
     Pty::start(command, size.0, size.1)
 }
 
-/// The program on a show in which the Golem says one thing and then nothing.
+/// The program with a scenario in which the Golem shows one message and then does nothing.
 pub fn resting(home: &tempfile::TempDir, arguments: &[&str], size: (u16, u16)) -> Pty {
     let show = home.path().join("resting.toml");
     let quiet =
@@ -84,18 +84,18 @@ pub fn resting(home: &tempfile::TempDir, arguments: &[&str], size: (u16, u16)) -
     pty
 }
 
-/// Presses a key that may act, once the guard lets it.
+/// Presses a key after the guard interval, so that it acts.
 pub fn press(pty: &mut Pty, keys: &str) {
     std::thread::sleep(GUARD);
     pty.type_keys(keys);
 }
 
-/// Waits for the actor's question and opens it.
+/// Waits for the actor's request and opens it.
 fn open_decision(pty: &mut Pty) {
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 1");
-    // Whatever has to be read is marked as read, one key each.
+    // Parts that must be read are marked as read, one key each.
     while pty.contents().contains("[ ]") {
         let before = pty.contents().matches("[ ]").count();
         press(pty, " ");
@@ -103,9 +103,9 @@ fn open_decision(pty: &mut Pty) {
     }
 }
 
-/// Leaves whatever is in flight to its end.
+/// Leaves and lets transactions in progress finish.
 pub fn leave(pty: &mut Pty) {
-    // It asks whatever is zoomed, filtered or selected, from which `q` would only go back.
+    // It prompts in every view; `q` would only go back from a zoomed, filtered or selected one.
     pty.type_keys("\x03");
     let mut asked = false;
     let ended = pty.ended_after(|pty| {
@@ -123,7 +123,7 @@ pub fn leave(pty: &mut Pty) {
 fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     let home = tempfile::tempdir().unwrap();
     let mut pty = bardo(&home, &[]);
-    // It passes by quickly: what it wrote is looked at, not what stands there.
+    // It passes quickly: the written bytes are searched, not the present screen.
     let words = b"two chains inside this process";
     pty.until_written("the first step of the boot", |raw| raw.windows(words.len()).any(|window| window == words));
     pty.until_shown("● RUNNING");
@@ -151,11 +151,11 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
 #[test]
 fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it_lives_on() {
     let home = tempfile::tempdir().unwrap();
-    // However long it takes to look at eight screens, the question stays as it was shown.
+    // However long it takes to view eight screens, the request stays open.
     let patient = "[safety]\npermit_seconds = 600\napproval_timeout_seconds = 1800\n";
     std::fs::write(home.path().join("config.toml"), patient).unwrap();
     let mut pty = bardo(&home, &[]);
-    // Not a key is pressed until all five kinds of cards and the question are there.
+    // No key is pressed until all five kinds of cards and the request are shown.
     for words in ["✓ Quote", " Allowance", "✓ Swap", " Auction", " Bridge", "‼ 1 WAITS FOR YOU"] {
         pty.until_shown(words);
     }
@@ -181,7 +181,7 @@ fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it
     pty.until_shown("picked: refuse");
     press(&mut pty, "\r");
     pty.until_gone("WAITS FOR YOU");
-    // The tour is over, and it goes on by itself.
+    // The tour is over, and the Golem goes on by itself.
     pty.until_shown("Watching what 0.1 WETH would bring in LINK");
     pty.until_shown("0.1 WETH → ");
     leave(&mut pty);
@@ -195,7 +195,7 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
     for words in ["Asked because", "What changes", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "worst case"] {
         pty.until_shown(words);
     }
-    // A key typed before the guard, and a pasted novel, do nothing.
+    // A key within the guard interval, and a pasted novel, have no effect.
     let novel = format!("\x1b[200~{}\x1b[201~", "a\r".repeat(2_000));
     pty.type_keys(&novel);
     pty.until_shown("pasted text is ignored here");
@@ -207,7 +207,7 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
     pty.until_shown("picked: approve once");
     press(&mut pty, "\r");
     pty.until_gone("DECISION");
-    // UNI is held: the wallet had none before.
+    // UNI is held now: the wallet had none before.
     pty.until("UNI among the holdings", |screen| {
         screen.contents().lines().any(|line| line.contains("│ UNI ") && line.contains('$'))
     });
@@ -236,17 +236,17 @@ fn a_smaller_amount_is_prepared_and_asked_anew_or_needs_no_question() {
     open_decision(&mut pty);
     press(&mut pty, "e");
     pty.until_shown("picked: smaller amount");
-    // More than was asked for is refused, and the question stays.
+    // More than the requested amount is rejected, and the request stays open.
     pty.type_keys("0.5");
     pty.until_shown(" 0.5▏");
     press(&mut pty, "\r");
     pty.until_shown("type less than the requested amount");
-    // What was typed stays where it was, and so does every key after it.
+    // The typed text stays, and so does every key after it.
     pty.until_shown(" 0.5▏");
     pty.type_keys("\x7f01");
     pty.until_shown(" 0.01▏");
     press(&mut pty, "\r");
-    // 0.01 WETH is far below what is asked about: it is done without another question.
+    // 0.01 WETH is far below the approval threshold: it is done without another request.
     pty.until("the smaller swap done", |screen| {
         let done = |line: &str| ["✓ Swap", "0.01 WETH", "UNI"].iter().all(|words| line.contains(words));
         screen.contents().lines().any(done)
@@ -286,7 +286,7 @@ fn a_hold_stops_at_once_and_a_halt_is_lifted_by_a_decision_only() {
     pty.until_whole();
 }
 
-/// Which lines of a decision are in view, as it says: the first, the last, of how many.
+/// Lines of a decision in view, as the screen states: first, last, and total.
 fn lines_in_view(shown: &str) -> Option<(usize, usize, usize)> {
     let told = shown.split("does not fit: ").nth(1)?.trim_start_matches("lines ");
     let (first, rest) = told.split_once('–')?;
@@ -295,7 +295,7 @@ fn lines_in_view(shown: &str) -> Option<(usize, usize, usize)> {
     Some((first.parse().ok()?, last.parse().ok()?, of.parse().ok()?))
 }
 
-/// A click with the left button on the first place at which `words` stand.
+/// Left click on the first occurrence of `words`.
 pub fn click(pty: &mut Pty, words: &str) {
     pty.until_shown(words);
     std::thread::sleep(GUARD);
@@ -310,14 +310,14 @@ pub fn click(pty: &mut Pty, words: &str) {
 fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     let home = tempfile::tempdir().unwrap();
     let mut pty = asking(&home, (80, 24));
-    // The header counts what `a` opens; a call's card may say that it waits a moment earlier.
+    // The header counts the requests that `a` opens; a call's card may show its request a moment earlier.
     pty.until_shown("1 WAITS FOR YOU (a)");
     pty.type_keys("a");
     pty.until_shown("does not fit");
     press(&mut pty, "a");
     pty.until_shown("you have not seen");
     pty.until_shown("nothing is picked");
-    // At one cell there is nothing to be read: nothing is done, whatever is typed.
+    // At one cell nothing can be read, so nothing is done, whatever is typed.
     press(&mut pty, "r");
     pty.until_shown("picked: refuse");
     pty.resize(1, 1);
@@ -327,7 +327,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.until_shown("DECISION 1 of 1");
     press(&mut pty, "\x1b");
     pty.until_shown("nothing is picked");
-    // Line after line to the end: then it can be approved.
+    // After scrolling to the end it can be approved.
     while let Some((first, last, of)) = lines_in_view(&pty.contents()).filter(|(_, last, of)| last < of) {
         pty.type_keys("j");
         pty.until("the next line", |screen| lines_in_view(&screen.contents()).is_some_and(|(now, ..)| now != first));
@@ -406,7 +406,7 @@ fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wan
     pty.until_shown("Quit Bardo?");
     pty.type_keys("e");
     pty.until_shown("written to bardo-trades-");
-    // The one swap that was made, and not the one that waits.
+    // The one completed swap, not the waiting one.
     let files = trades(&home);
     let [file] = &files[..] else { panic!("{files:?}") };
     let rows: Vec<Vec<&str>> = file.lines().map(|line| line.split(',').collect()).collect();
@@ -420,7 +420,7 @@ fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wan
     pty.until_whole();
 }
 
-/// A swap within the limits, and then what the show asks.
+/// A swap within the limits, then the scenario's request.
 fn trades_then_asks() -> String {
     let (_, beats) = ASKS_AT_ONCE.split_once("[[beat]]").unwrap();
     format!(
@@ -443,14 +443,14 @@ params = { kind = "swap", why = "a little", params = { token_in = "WETH", token_
 expect = ["success", "partial"]
 "#;
 
-/// The files of trades in a folder.
+/// Files of exported trades in a folder.
 fn trades(folder: &tempfile::TempDir) -> Vec<String> {
     let files = std::fs::read_dir(folder.path()).unwrap().flatten();
     let named = files.filter(|file| file.file_name().to_string_lossy().starts_with("bardo-trades-"));
     named.map(|file| std::fs::read_to_string(file.path()).unwrap()).collect()
 }
 
-/// How long nothing may be written: briefly in every run, as long as the goal says by flag.
+/// Time for which nothing may be written: short in every run, longer with `BARDO_LONG`.
 fn silence() -> Duration {
     if std::env::var_os("BARDO_LONG").is_some() { Duration::from_secs(30) } else { Duration::from_secs(4) }
 }
@@ -462,7 +462,7 @@ fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
         let mut pty = resting(&home, &["--no-motion"], size);
         pty.type_keys(":blocks off\r");
         pty.until_shown("blocks are produced only on request");
-        // What was on its way when they stopped comes to rest: allowances are read every few seconds.
+        // Work in progress at the stop comes to rest: allowances are read every few seconds.
         let mut before = 0;
         while before != pty.raw().len() {
             before = pty.raw().len();
@@ -475,13 +475,13 @@ fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
     }
 }
 
-/// Whether a file of that name is anywhere below a folder.
+/// True if a file of that name exists anywhere below a folder.
 pub fn find(folder: &std::path::Path, name: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| entry.file_name() == name || find(&entry.path(), name))
 }
 
-/// A console that watches says to what it is not attached, offers no pause, and its Ctrl-X stops everybody.
+/// A read-only console shows what it is not attached to, offers no pause, and its Ctrl-X stops everything.
 #[test]
 fn a_console_that_watches_says_what_it_shows_and_stops_in_earnest() {
     let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A program in a pseudo-terminal, and what its terminal shows.
+//! A program in a pseudo-terminal, and the contents of its screen.
 
 use std::io::{Read, Write};
 use std::num::NonZero;
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, SlavePty, native_pty_system};
 
-/// What empties the terminal.
+/// Escape sequence that clears the screen.
 const CLEAR: &[u8] = b"\x1b[2J";
-/// What begins and ends an update that a terminal is to show as a whole.
+/// Escape sequences that begin and end a synchronized update.
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
-/// How long a condition may take before the test gives up: long enough for the slowest machine.
+/// Timeout of a condition, long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What was read so far.
+/// Output that was read so far.
 struct Seen {
     parser: vt100::Parser,
     raw: Vec<u8>,
-    /// How much of it the terminal shows: an update that has begun is not shown before its end.
+    /// Number of bytes that the terminal shows: an update is not shown before its end.
     shown: usize,
 }
 
 impl Seen {
-    /// Shows what is whole; at the end of everything, all.
+    /// Shows complete updates; after the program's end, everything.
     fn show(&mut self, ended: bool) {
         let first = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).position(|window| window == words);
         loop {
@@ -39,7 +39,7 @@ impl Seen {
                 },
                 Some(begin) => begin,
                 None if ended => rest.len(),
-                // The end may be the beginning of a beginning.
+                // The last bytes may be the beginning of a begin sequence.
                 None => rest.len() - (1..BEGIN.len()).rev().find(|&part| rest.ends_with(&BEGIN[..part])).unwrap_or(0),
             };
             if whole == 0 {
@@ -58,9 +58,9 @@ pub struct Pty {
     writer: Box<dyn Write + Send>,
     tty: PathBuf,
     seen: Arc<Mutex<Seen>>,
-    // Kept open, so that the terminal outlives the program and can be asked for its modes.
+    // Kept open, so that the terminal outlives the program and its modes can be read.
     _slave: Box<dyn SlavePty + Send>,
-    // Where the program works, unless it was told: what it writes beside itself is nobody else's.
+    // Default working directory, so that files written there do not collide.
     _folder: tempfile::TempDir,
 }
 
@@ -68,7 +68,7 @@ fn size(columns: u16, rows: u16) -> PtySize {
     PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 }
 }
 
-/// Where `bytes` stand for the last time.
+/// Last position of `bytes`.
 fn last(raw: &[u8], bytes: &[u8]) -> Option<usize> {
     raw.windows(bytes.len()).rposition(|window| window == bytes)
 }
@@ -83,7 +83,7 @@ impl Pty {
         Self::script_in(script, &[], columns, rows)
     }
 
-    /// The same with these variables.
+    /// Starts the harness with these environment variables.
     pub fn script_in(script: &str, variables: &[(&str, &str)], columns: u16, rows: u16) -> Self {
         let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
         command.args(["harness::harness", "--exact", "--nocapture", "--quiet"]);
@@ -129,7 +129,7 @@ impl Pty {
         Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave, _folder: folder }
     }
 
-    /// Waits until the terminal shows what `holds` asks for.
+    /// Waits until the screen satisfies `holds`.
     pub fn until(&self, what: &str, holds: impl Fn(&vt100::Screen) -> bool) {
         let start = Instant::now();
         loop {
@@ -144,7 +144,7 @@ impl Pty {
         }
     }
 
-    /// Waits until the bytes written so far are as `holds` asks.
+    /// Waits until the written bytes satisfy `holds`.
     pub fn until_written(&self, what: &str, holds: impl Fn(&[u8]) -> bool) {
         let start = Instant::now();
         while !holds(&self.raw()) {
@@ -153,12 +153,12 @@ impl Pty {
         }
     }
 
-    /// Waits until the terminal shows `words`.
+    /// Waits until the screen shows `words`.
     pub fn until_shown(&self, words: &str) {
         self.until(words, |screen| screen.contents().contains(words));
     }
 
-    /// Waits until `read` finds something on the terminal, which may stand half drawn until then.
+    /// Waits until `read` finds a value on the screen, which may be incomplete until then.
     pub fn known<T>(&self, what: &str, read: impl Fn(&str) -> Option<T>) -> T {
         let found = std::cell::Cell::new(None);
         self.until(what, |screen| {
@@ -170,33 +170,33 @@ impl Pty {
         found.into_inner().unwrap()
     }
 
-    /// Waits until the terminal no longer shows `words`.
+    /// Waits until the screen no longer shows `words`.
     pub fn until_gone(&self, words: &str) {
         self.until(&format!("no {words}"), |screen| !screen.contents().contains(words));
     }
 
-    /// What the terminal shows.
+    /// Text of the screen.
     pub fn contents(&self) -> String {
         self.seen.lock().unwrap().parser.screen().contents()
     }
 
-    /// Every byte the program wrote.
+    /// Every byte that the program wrote.
     pub fn raw(&self) -> Vec<u8> {
         self.seen.lock().unwrap().raw.clone()
     }
 
-    /// Types.
+    /// Types these keys.
     pub fn type_keys(&mut self, keys: &str) {
         self.writer.write_all(keys.as_bytes()).unwrap();
         self.writer.flush().unwrap();
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     pub fn resize(&self, columns: u16, rows: u16) {
         self.seen.lock().unwrap().parser.screen_mut().set_size(cells(rows), cells(columns));
         let before = self.raw().len();
         self.master.resize(size(columns, rows)).unwrap();
-        // Another size is drawn from nothing; until then what is typed is meant for the picture before.
+        // A resize redraws everything; earlier keys would apply to the previous picture.
         self.until_written("a picture of the new size", |raw| {
             raw[before..].windows(CLEAR.len()).any(|window| window == CLEAR)
         });
@@ -208,9 +208,9 @@ impl Pty {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
-    /// Waits until everything that a program that stands still has written was read.
+    /// Waits until all output of a stopped program was read.
     pub fn until_drained(&self) {
-        // A terminal shows nothing of a NUL, and ours writes none: it comes after all that was written before.
+        // A terminal shows nothing for a NUL, and the program writes none: it arrives after all earlier output.
         let nul = |raw: &[u8]| raw.iter().filter(|byte| **byte == 0).count();
         let before = nul(&self.raw());
         let mut tty = std::fs::OpenOptions::new().write(true).open(&self.tty).unwrap();
@@ -218,7 +218,7 @@ impl Pty {
         self.until_written("the end of what was written", |raw| nul(raw) > before);
     }
 
-    /// Waits until the program stands still: continuing it before it has stopped would be lost on it.
+    /// Waits until the program is stopped: a signal to continue would be lost before that.
     pub fn until_stopped(&self) {
         let id = self.child.process_id().unwrap().to_string();
         self.until("a stopped process", |_| {
@@ -232,7 +232,7 @@ impl Pty {
         self.ended_after(|_| {})
     }
 
-    /// The same, doing something each time that it has not ended yet.
+    /// Waits for the program's end, and calls `meanwhile` until then.
     pub fn ended_after(&mut self, mut meanwhile: impl FnMut(&mut Self)) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -248,8 +248,8 @@ impl Pty {
         }
     }
 
-    /// Waits until everything that was switched on is off again: by the emulator, by the bytes, by the tty itself.
-    /// A terminal on which nothing was ever switched on is not meant: what is waited for must have been there.
+    /// Waits until every terminal mode is switched off again: in the emulator, in the bytes, and in the tty itself. The
+    /// modes must have been switched on before.
     pub fn until_whole(&self) {
         for (on, off) in [(b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?1004h", b"\x1b[?1004l")] {
             self.until_written("a mode on and off again", |raw| last(raw, off) > last(raw, on));
@@ -262,14 +262,14 @@ impl Pty {
         });
         self.until_written("no open update", |raw| last(raw, b"\x1b[?2026l") >= last(raw, b"\x1b[?2026h"));
         let start = Instant::now();
-        // Raw mode goes last, a moment after the bytes above.
+        // Raw mode is reset last, a moment after the bytes above.
         while !self.is_cooked() {
             assert!(start.elapsed() < PATIENCE, "the tty is still raw");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Whether the tty edits lines and echoes, as a shell expects.
+    /// True if the tty edits lines and echoes, as a shell expects.
     fn is_cooked(&self) -> bool {
         let output = Command::new("stty").arg("-F").arg(&self.tty).arg("-a").output().unwrap();
         let modes = String::from_utf8(output.stdout).unwrap();
@@ -280,7 +280,7 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
-        // Already ended in every test that went well.
+        // Already ended in every successful test.
         let _ = self.child.kill();
     }
 }

@@ -1,11 +1,11 @@
-//! A recorded run in the real program: a swap that `bardo call` made, played again from its journal.
+//! A recorded run in the real program: a swap of `bardo call`, replayed from its journal.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::program::bardo;
 
-/// The journals below a folder.
+/// Journals below a folder.
 fn journals(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
@@ -36,7 +36,7 @@ fn a_recorded_call_is_opened_paused_stepped_sought_to_its_end_and_left_whole() {
     pty.type_keys("p");
     pty.type_keys(":seek 0\r");
     pty.until_shown(&format!("■ PAUSED  10 %  0 of {events}"));
-    // The notice is gone with the next key, and where it stands is still said.
+    // The notice disappears with the next key, and the position is still shown.
     for step in 1..=3 {
         pty.type_keys(".");
         pty.until_shown(&format!("■ PAUSED  10 %  {step} of {events}"));
@@ -51,11 +51,11 @@ fn a_recorded_call_is_opened_paused_stepped_sought_to_its_end_and_left_whole() {
         let done = |line: &str| ["✓ Swap", "0.02 WETH", "USDC"].iter().all(|words| line.contains(words));
         screen.contents().lines().any(done)
     });
-    // Back again: what came later has not happened yet.
+    // Back again: later events have not happened yet.
     pty.type_keys(":seek 20\r");
     pty.until_shown("■ PAUSED");
     pty.until_gone("✓ Swap");
-    // Nothing can be done in it.
+    // Nothing can be done in a recording.
     pty.type_keys(":halt\r");
     pty.until_shown("this is a recording");
     pty.type_keys("p");

@@ -1,14 +1,14 @@
-//! What the console does to a terminal, and that it undoes it on every way out.
+//! Terminal modes of the console, which it restores on every exit.
 
 use bardo::base::text::corpus;
 
 use crate::program::press;
 use crate::pty::Pty;
 
-/// A synchronized update closes with this.
+/// End sequence of a synchronized update.
 const END_OF_UPDATE: &[u8] = b"\x1b[?2026l";
 
-/// What was written, update by update.
+/// Output split into updates.
 fn updates(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut left = raw;
     std::iter::from_fn(move || {
@@ -19,7 +19,7 @@ fn updates(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Waits for this block or any after it: blocks come faster than anybody looks.
+/// Waits for this block or a later one: blocks come faster than the screen is read.
 fn until_block(pty: &Pty, least: u64) {
     pty.until(&format!("block {least} or a later one"), |screen| {
         let shown = screen.contents();
@@ -28,7 +28,7 @@ fn until_block(pty: &Pty, least: u64) {
     });
 }
 
-/// The updates after the first `from`, until one shows `words`: how many there are.
+/// Number of updates after the first `from`, until one shows `words`.
 fn updates_until(raw: &[u8], size: (u16, u16), from: usize, words: &str) -> Option<usize> {
     let mut replayed = vt100::Parser::new(size.1.try_into().unwrap(), size.0.try_into().unwrap(), 0);
     for (at, update) in updates(raw).enumerate() {
@@ -46,7 +46,7 @@ fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lo
     pty.until_shown("✓ Swap");
     let mut frames = Vec::new();
     for _ in 0..5 {
-        // Counted and not timed: it stands still while the key is put into its terminal.
+        // Counted rather than timed: the program is stopped while the key is written to its terminal.
         pty.signal("STOP");
         pty.until_stopped();
         pty.until_drained();
@@ -60,12 +60,12 @@ fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lo
         pty.type_keys("\x1b");
         pty.until_gone("Keys and terms");
     }
-    // The frame that was being made when it was stopped, the one that takes the terminal again, and the next. More where a
-    // busy machine lets the program draw before the terminal's bytes reach it, which does not happen each time; a key that
-    // stood in line behind the events would be late each time.
+    // The frame in progress at the stop, the one that restores the terminal, and the next. A busy machine may draw more
+    // before the terminal's bytes arrive, but not in each run; a key that waited behind the events would be late in
+    // each run.
     assert!(frames.iter().any(|taken| *taken <= 3), "{frames:?} frames");
     pty.until_shown("the flood is over");
-    // The newest calls stand there, each done, none left out.
+    // The newest calls are shown, each completed, none missing.
     let last = super::harness::flood_calls() - 1;
     pty.until("the newest calls in a row", |screen| {
         let shown = screen.contents();
@@ -81,7 +81,7 @@ fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lo
     leave(&mut pty);
 }
 
-/// Leaves, with nothing in flight: then it just quits.
+/// Leaves with nothing in progress, so the program quits at once.
 pub fn leave(pty: &mut Pty) {
     pty.type_keys("q");
     assert!(pty.ended().success());
@@ -119,14 +119,14 @@ fn with_nothing_moving_not_one_byte_is_written_until_a_key() {
     pty.until_shown("#2 ");
     pty.until_written("the end of the update", |raw| raw.ends_with(END_OF_UPDATE));
     let raw = pty.raw();
-    // Whatever is written, it is in an update. The block was told a hundred times, and written once at most.
+    // All output is inside updates. The block was reported a hundred times, and is written at most once.
     let mut replayed = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
     let mut shows_first = Vec::new();
     for update in updates(&raw) {
         replayed.process(update);
         shows_first.push(replayed.screen().contents().contains("#1 "));
     }
-    // On a busy machine the next block is there before the first is drawn; it is never drawn twice.
+    // On a busy machine the next block may arrive before the first is drawn; it is never drawn twice.
     assert!(shows_first.iter().filter(|shows| **shows).count() <= 1, "{shows_first:?}");
     assert!(!shows_first[shows_first.len() - 1]);
     pty.type_keys("z");
@@ -206,7 +206,7 @@ fn pasted_text_presses_no_key() {
     let mut pty = Pty::script("still", 80, 24);
     pty.until_shown("#1 ");
     pty.type_keys("\x1b[200~qy?qy\x1b[201~z");
-    // The zoom of the key after the paste shows that the paste has been read.
+    // The zoom key after the paste shows that the paste has been read.
     pty.until_gone("l full log");
     assert!(!pty.contents().contains("Keys and terms"), "{}", pty.contents());
     pty.type_keys("q");
@@ -214,11 +214,11 @@ fn pasted_text_presses_no_key() {
     leave(&mut pty);
 }
 
-/// The modes that the console switches on when it takes a terminal, and off when it gives it back.
+/// Modes that the console switches on when it takes a terminal, and off when it restores it.
 const MODES: [&str; 9] = ["?1049", "?1000", "?1002", "?1003", "?1015", "?1006", "?2004", "?1004", "?25"];
 
-/// Whether a style is one that the console's writer makes: attributes that a theme may have, nothing at all, or colours
-/// whole, which on this terminal are always given by their red, green and blue. Black on nothing is in no theme.
+/// True for a style that the console's writer produces: attributes of a theme, none at all, or 24-bit colours. No theme
+/// uses black on no background.
 fn is_style(parameters: &str) -> bool {
     const PLAIN: [&str; 14] = ["", "0", "1", "2", "3", "4", "7", "22", "23", "24", "27", "39", "49", "59"];
     let numbers: Vec<&str> = parameters.split(';').collect();
@@ -230,7 +230,7 @@ fn is_style(parameters: &str) -> bool {
     (PLAIN[1..].contains(&parameters) || whole) && parameters != "38;2;0;0;0"
 }
 
-/// What of these bytes the console's own writer cannot have made, for a terminal of that size.
+/// Parts of these bytes that the console's own writer cannot have produced, for a terminal of that size.
 fn strange(raw: &str, (columns, rows): (u16, u16)) -> Vec<String> {
     let mut found = Vec::new();
     let mut switched: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
@@ -242,7 +242,7 @@ fn strange(raw: &str, (columns, rows): (u16, u16)) -> Vec<String> {
         let shown = || from.chars().take(24).collect::<String>();
         rest = &from[from.chars().next().map_or(0, char::len_utf8)..];
         match from.chars().next() {
-            // The test runner in which the harness lives writes line ends of its own, around the picture.
+            // The test runner that contains the harness writes its own line ends around the picture.
             Some('\r' | '\n') => continue,
             Some('\x1b') if rest.starts_with('[') => {}
             _ => {
@@ -267,7 +267,7 @@ fn strange(raw: &str, (columns, rows): (u16, u16)) -> Vec<String> {
             b'H' => matches!(parameters.split_once(';'), Some((row, column))
                 if row.parse().is_ok_and(|row: u16| (1..=rows).contains(&row))
                     && column.parse().is_ok_and(|column: u16| (1..=columns).contains(&column))),
-            // Emptied is only a picture that begins anew.
+            // The screen is cleared only for a complete redraw.
             b'J' => parameters == "2" && begun,
             b'm' => is_style(parameters),
             _ => false,
@@ -287,14 +287,14 @@ fn what_the_consoles_writer_cannot_make_is_told_from_what_it_makes() {
         "\x1b[?1049h\x1b[?25h\x1b[?2026h\x1b[2J\x1b[24;80H\x1b[38;2;10;20;30;48;2;1;1;1mUSDC\x1b[1m\x1b[0m\x1b[?2026l";
     assert_eq!(strange(ours, size), [""; 0]);
     assert_eq!(strange("\x1b[?25h\x1b[?25h", size).len(), 1, "a mode is switched on once");
-    // Of the corpus every text that holds a control is found, but for one: a place on the screen is what the writer
-    // makes, too. That it is drawn as text is seen where the picture is held against what was drawn.
+    // Every text of the corpus with a control is found except one: a cursor position, which the writer produces, too.
+    // Another comparison, of the picture with the drawn cells, shows that it is drawn as text.
     let control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\r');
     let controls = corpus::all().filter(|raw| raw.chars().any(control) && !raw.starts_with("\u{1b}[3;1H"));
     let controls: Vec<String> = controls.collect();
     assert!(controls.len() > 40, "{}", controls.len());
     for raw in controls {
-        // Twice: what switches a mode is ours once.
+        // Twice: each mode is switched only once.
         assert!(!strange(&format!("{raw}{raw}"), size).is_empty(), "{raw:?}");
     }
 }
@@ -304,9 +304,9 @@ fn no_control_of_a_hostile_world_reaches_the_terminal() {
     let size = (120, 40);
     let mut pty = Pty::script("hostile", size.0, size.1);
     until_block(&pty, 2);
-    // Every screen, the details of a call, and the decision in all its forms, while a hostile world goes on talking. A key
-    // is answered by the next frame but two; what it shows is not waited for, since characters whose width nobody knows
-    // may stand anywhere on it. The dialog of a decision that has ended stands still, over everything, until it is closed.
+    // Every screen, the details of a call, and the decision in all its forms, while the hostile source keeps sending. A
+    // key is answered within two frames; its text is not awaited, because characters of unknown width may be anywhere
+    // on the screen. The dialog of an ended decision stays on top until it is closed.
     const ENDED: &str = "This decision has ended";
     let close_ended = |pty: &mut Pty| {
         while pty.contents().contains(ENDED) {
@@ -330,11 +330,11 @@ fn no_control_of_a_hostile_world_reaches_the_terminal() {
             answered(&mut pty, key);
         }
     }
-    // And a decision that ends while it is open.
+    // A decision that ends while it is open.
     answered(&mut pty, "a");
     pty.until_shown(ENDED);
     close_ended(&mut pty);
-    // All of it was there to be seen.
+    // All of it was displayed.
     let shown = String::from_utf8_lossy(&pty.raw()).into_owned();
     for words in ["DECISION", "Call details", "Audit log", "NOT GOOD", ENDED] {
         assert!(shown.contains(words), "{words}");

@@ -1,14 +1,14 @@
-//! What is written to the terminal beside pictures, and what is not: copies, calls for attention, colours.
+//! Output to the terminal besides pictures: copies, calls for attention, colours.
 
 use crate::pty::Pty;
 use crate::terminal::leave;
 
-/// Whether the bytes hold these.
+/// True if the bytes contain these.
 fn holds(raw: &[u8], bytes: &[u8]) -> bool {
     raw.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// The parameters of every style that was set.
+/// Parameters of every style that was set.
 fn styles(raw: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(raw).into_owned();
     let parts = text.split("\x1b[").skip(1);
@@ -19,7 +19,7 @@ fn styles(raw: &[u8]) -> Vec<String> {
     parts.filter_map(style).collect()
 }
 
-/// Whether a style sets a colour.
+/// True if a style sets a colour.
 fn is_colour(style: &str) -> bool {
     let first = style.split([';', ':']).find_map(|number| number.parse::<u32>().ok()).unwrap_or(0);
     style.split([';', ':']).any(|number| matches!(number, "38" | "48"))
@@ -33,7 +33,7 @@ fn what_is_copied_reaches_the_terminals_own_clipboard() {
     let before = pty.raw().len();
     assert!(!holds(&pty.raw(), b"\x1b]52;"));
     pty.type_keys("y");
-    // The transaction's hash, all of it, as the clipboard's message has it: 0x and 07 for 32 times.
+    // The whole transaction hash in the clipboard message: 0x, then 07 32 times.
     let hash = b"\x1b]52;c;MHgwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3MDcwNzA3";
     pty.until_written("the copy", |raw| holds(&raw[before..], hash));
     pty.until_shown("copied");
@@ -54,7 +54,7 @@ fn without_colours_no_byte_of_one_is_written() {
         let styles = styles(&pty.raw());
         let found: Vec<&String> = styles.iter().filter(|style| is_colour(style)).collect();
         assert_eq!(!found.is_empty(), coloured, "NO_COLOR={value}: {found:?}");
-        // What colour would say is said by weight.
+        // Weight replaces colour.
         assert!(styles.iter().any(|style| style.split(';').any(|number| number == "1")), "{styles:?}");
         leave(&mut pty);
     }
@@ -62,7 +62,7 @@ fn without_colours_no_byte_of_one_is_written() {
 
 #[test]
 fn the_variable_keeps_everything_still() {
-    // The clock is what moves first.
+    // The clock changes first.
     let clock = |screen: &str| {
         let first = screen.lines().next().unwrap_or_default().trim_end();
         first.rsplit(' ').next().is_some_and(|last| last.len() == 8 && last.matches(':').count() == 2)
@@ -84,7 +84,7 @@ fn a_decision_that_waits_calls_by_bell_or_by_message_where_that_is_wanted_and_el
         pty.until_written("the call", |raw| !told || holds(raw, message));
         pty.until_written("the bell", |raw| !bell || raw.contains(&7));
         leave(&mut pty);
-        // At its end all is written. The message ends with a bell of its own, which rings none.
+        // At its end everything is written. The message ends with a bell character, which does not ring.
         let raw = pty.raw();
         let rings = raw.iter().filter(|byte| **byte == 7).count();
         assert_eq!((rings, holds(&raw, message)), (usize::from(bell || told), told), "{how}");

@@ -1,5 +1,5 @@
-//! What the operator is shown of an agent that makes mistakes: its phase follows what was tried, and a decision carries
-//! the agent's reason for that very action.
+//! Display of a faulty agent: its phase follows from its attempts, and a decision shows the agent's reason for that
+//! action.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-/// Malformed commits: as many as made the phase Defensive when they were counted.
+/// Number of malformed commits that once led to the Defensive phase, when these were counted.
 const MALFORMED: usize = 8;
 
-/// Commits what nobody permitted, then buys for more than the operator's limit, and says something else meanwhile.
+/// Brain that commits an unknown permit, then buys above the operator's limit, and meanwhile says something else.
 #[derive(Debug)]
 struct Careless;
 
@@ -55,7 +55,7 @@ impl Brain for Careless {
     }
 }
 
-/// What a session told.
+/// Messages of a session.
 #[derive(Default)]
 struct Told {
     vitals: Vec<Vitals>,
@@ -70,7 +70,7 @@ async fn watched(home: &Path) -> Told {
     let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(golem));
     let mut told = Told::default();
     let mut beats = None;
-    // Two heartbeats after the question is there, the phase would know of everything before it.
+    // Two heartbeats after the request, the phase would reflect everything before it.
     while beats.is_none_or(|beats| told.vitals.len() < beats + 2) {
         match timeout(Duration::from_secs(120), news.recv()).await.expect("in time").expect("the session goes on") {
             News::Events(events) => {

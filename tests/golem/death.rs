@@ -1,4 +1,4 @@
-//! What can end a Golem, and what is left of its hands afterwards.
+//! Causes of a Golem's death, and its remaining authority afterwards.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn terms() -> Terms {
     Terms { born_at: 0, high_water: None, lifespan_seconds: None }
 }
 
-/// Reads vitals every two seconds for three dwells, and says where that leads.
+/// Reads vitals every two seconds for three minimum phase times; returns the resulting phase.
 async fn lives_through(gauge: &mut Gauge, machine: &mut PhaseMachine, now: &mut u64) -> Phase {
     for _ in 0..3 * DWELL / 2_000 {
         *now += 2_000;
@@ -41,8 +41,8 @@ fn of_weth(pool: &Pool) -> bool {
     tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
 }
 
-/// Sells so much WETH into every pool on ethereum of WETH and one of these that the root of its price there falls to so
-/// many thousandths.
+/// Sells WETH into every pool on ethereum of WETH and one of these tokens until the square root of its price there has
+/// fallen to this many thousandths.
 pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
@@ -58,7 +58,7 @@ pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
             let Some(other) = other.filter(|_| tokens.iter().any(|one| one.token == Token::Weth)) else { continue };
             let price = market::standing(chain.state(), pool);
             let weth_first = pool.token0.token == Token::Weth;
-            // Without an end to the fall a swap would walk to the last tick, out of gas.
+            // Without a price limit a swap would walk to the last tick, out of gas.
             let end = if weth_first { price * part / whole } else { price * whole / part };
             let call = match pool.venue {
                 Venue::V3(fee) => SwapRouter02::exactInputSingleCall {
@@ -89,7 +89,7 @@ pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
     chain.devnet.mine().await.unwrap();
 }
 
-/// Lets everything but the dollar coins fall on both chains, in feeds and pools alike, by so many millionths.
+/// Lowers all prices except those of dollar tokens on both chains, in feeds and pools, by this many millionths.
 pub async fn fall(house: &House, parts_per_million: i32) {
     for chain in house.sandbox().chains() {
         let residents = chain.residents.clone();
@@ -98,7 +98,7 @@ pub async fn fall(house: &House, parts_per_million: i32) {
             residents.shock(Shock { asset: None, parts_per_million, from_block, blocks: 1, passes: false });
         };
         chain.devnet.run(fall).await.unwrap();
-        // The market stands still in this house; the keeper writes what it is told.
+        // The market is paused in this harness; the keeper writes the given prices.
         let residents = chain.residents.clone();
         chain.devnet.run(move |chain| residents.set_market(chain, bardo::sandbox::MarketMode::On)).await.unwrap();
         for _ in 0..3 {
@@ -107,7 +107,7 @@ pub async fn fall(house: &House, parts_per_million: i32) {
     }
 }
 
-/// Where these pools stand: the square root of the price of WETH, whichever token is the first.
+/// State of these pools: the square root of the price of WETH, whichever token is first.
 async fn standing(house: &House) -> Vec<U256> {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
@@ -140,7 +140,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     }
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving, "the feed says otherwise");
 
-    // Without its feed there are only the bent pools, whose means have long moved. They kill nobody either.
+    // Without the feed only the bent pools remain, whose means have long moved. They cause no death either.
     let chain = &house.sandbox().chains()[0];
     chain.residents.set_fault(Asset::Eth, FeedFault::Broken);
     for _ in 0..45 {
@@ -152,7 +152,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving);
     assert_eq!(gauge.high_water(), Some(high));
 
-    // The feed itself, over a whole dwell, does.
+    // The feed itself does, over the whole minimum phase time.
     chain.residents.set_fault(Asset::Eth, FeedFault::None);
     fall(&house, -400_000).await;
     let (reading, _) = gauge.read(now).await;
@@ -172,7 +172,7 @@ async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
     chain.devnet.run(move |chain| chain.set_code(usdc, vec![0x5f, 0x5f, 0xfd].into())).await.unwrap().unwrap();
     let (reading, worth) = gauge.read(1_005_000).await;
     assert_eq!((worth.equity, reading.drawdown_bps), (None, None), "what it does not tell may all be there");
-    // Without a contract there is nothing to hold.
+    // Without a contract there is no balance.
     chain.devnet.run(move |chain| chain.set_code(usdc, Vec::new().into())).await.unwrap().unwrap();
     let (_, worth) = gauge.read(1_010_000).await;
     assert!(worth.equity.is_some(), "{worth:?}");

@@ -1,4 +1,4 @@
-//! A Golem on a network that is not inside this process: nothing is played there, whoever's money it is.
+//! A Golem on a network that is not inside this process: no scenario is played, with any kind of money.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 
 use crate::devnet::Devnet;
 
-/// Heartbeats that are waited for: by the third, two seconds each, a show's first beat is long played.
+/// Number of awaited heartbeats: by the third, two seconds each, a scenario's first event would have happened.
 const HEARTBEATS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

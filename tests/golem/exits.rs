@@ -1,5 +1,5 @@
-//! Leaving a position after a fall, and everybody who would profit from a sale that is too cheap: bent pools, a wrong
-//! feed, both at once. What is expected follows from the fall that each test makes itself.
+//! Exits after a price fall, and attempts to make a sale too cheap: bent pools, a wrong feed, and both at once.
+//! Expectations follow from the fall that each test makes itself.
 
 use bardo::base::model::Phase;
 use bardo::engine::{Status, ToolResponse};
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::death::{bend_the_pools, fall};
 use crate::world::{House, permit, swap};
 
-/// The demo's policy, but that a Golem may ask as often as a test does.
+/// The demo preset, without a practical limit on tool calls.
 const DEMO: &str = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n";
 
-/// Previews and takes the offer back.
+/// Previews an action and withdraws the offer.
 async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     if previewed.status == Status::Simulated {
@@ -24,7 +24,7 @@ async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
     previewed
 }
 
-/// The rules that stand against it.
+/// Rules that the action violates.
 fn rules(response: &ToolResponse) -> Vec<String> {
     let Some(error) = &response.error else { return Vec::new() };
     let told = serde_json::to_value(error).unwrap();
@@ -32,14 +32,14 @@ fn rules(response: &ToolResponse) -> Vec<String> {
     violated.iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A swap with so little slippage that every phase takes it.
+/// Swap with so little slippage that every phase accepts it.
 fn sale(from: &str, to: &str, amount: &str) -> Value {
     let mut action = swap(from, to, amount);
     action["params"]["slippage_bps"] = 30.into();
     action
 }
 
-/// Half a minute and a little more without anything happening: pools and feeds stand where they stand.
+/// Lets slightly more than half a minute pass: pools and feeds keep their state.
 async fn time_passes(house: &House) {
     for chain in house.sandbox().chains() {
         chain.devnet.run(|chain| chain.increase_time(40)).await.unwrap();
@@ -47,12 +47,12 @@ async fn time_passes(house: &House) {
     }
 }
 
-/// A sale of 0.2 WETH is refused for what it brings, and by no other rule than that and those of exits.
+/// Asserts that a sale of 0.2 WETH is refused because of its proceeds, and by no rules but that and those of exits.
 async fn is_refused(golem: &PiSession, why: &str) {
     let refused = tried(golem, sale("WETH", "USDC", "0.2")).await;
     assert_eq!(refused.status, Status::Blocked, "{why}: {refused:#?}");
     let rules = rules(&refused);
-    // A quote that promises more than the feed explains is named so, and refused like a loss.
+    // A quote above what the feed justifies gets its own rule, and is refused like a loss.
     let for_its_price = |rule: &String| ["max_loss_bps", "quote_above_witnesses"].contains(&rule.as_str());
     assert!(rules.iter().any(for_its_price), "{why}: {rules:?}");
 }
@@ -61,13 +61,13 @@ async fn is_refused(golem: &PiSession, why: &str) {
 async fn after_a_fall_exits_pass_and_entries_do_not() {
     let house = House::with_policy(DEMO).await;
     let golem = house.golem("ada", "trade-executor");
-    // Three and a half per cent in a moment: the mean of half an hour still stands near the old price. Further down the
-    // devnet's pools are so thin that their means do not count for long.
+    // Three and a half percent at once: the 30-minute mean is still near the old price. Further down the devnet's pools
+    // are so thin that their means soon stop counting.
     fall(&house, -35_000).await;
     time_passes(&house).await;
     for phase in [Phase::Thriving, Phase::Cautious] {
         house.phase.send_replace(phase);
-        // What is bought is worth more by the mean than is paid for it: the quote is better than the mean, not a loss.
+        // By the mean, the bought token is worth more than its price: the quote is better than the mean, not a loss.
         let entries = [("USDC", "WETH", "50", "quote_above_witnesses"), ("WETH", "UNI", "0.02", "max_loss_bps")];
         for (from, to, amount, rule) in entries {
             let refused = tried(&golem, sale(from, to, amount)).await;
@@ -90,7 +90,7 @@ async fn bent_pools_make_no_sale_cheap() {
     let house = House::with_policy(DEMO).await;
     let golem = house.golem("ada", "trade-executor");
     house.phase.send_replace(Phase::Defensive);
-    // Every pool where WETH can be sold stands eight per cent lower (0.96² = 0.92), and stays there.
+    // Every pool where WETH can be sold is eight percent lower (0.96² = 0.92), and stays there.
     let others = [Token::Usdc, Token::Usdt, Token::Dai, Token::Wbtc, Token::Uni, Token::Link];
     bend_the_pools(&house, 960, &others).await;
     time_passes(&house).await;
@@ -105,13 +105,13 @@ async fn a_wrong_feed_makes_no_sale_cheap() {
     let feed = |cents: i128| {
         house.sandbox().chains()[0].residents.set_fault(Asset::Eth, FeedFault::Forced(cents * 1_000_000));
     };
-    // About 3,400 less eight per cent, while every pool says 3,400; and as much more.
+    // About 3,400 less eight percent, while every pool shows 3,400; and the same above it.
     for cents in [312_800, 367_200] {
         feed(cents);
         time_passes(&house).await;
         is_refused(&golem, "feed and pools differ").await;
     }
-    // And with it every pool of the pair: others still say what WETH is worth.
+    // And with it every pool of the pair: other pools still show the value of WETH.
     feed(312_800);
     bend_the_pools(&house, 960, &[Token::Usdc]).await;
     time_passes(&house).await;

@@ -1,6 +1,6 @@
-//! The figures of the phases as properties: sizes, depths of pools, slippage and phases are drawn, and whether a trade
-//! passes follows from the documents alone. How far a trade moves the price is asked of the protocols' own contracts,
-//! pool by pool, and counted here.
+//! The limits of the phases as properties: sizes, pool depths, slippage and phases are random, and the verdict on a
+//! trade follows from the documents alone. The price impact of a trade is read from the protocols' own contracts, pool
+//! by pool, and computed here.
 
 use alloy::network::TransactionBuilder as _;
 use alloy::primitives::aliases::U24;
@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use crate::gates::{PHASES, WIDE, rules, trade, tried};
 use crate::world::House;
 
-/// The operator's own limit on one trade here, in dollars. Half of it is what Cautious leaves.
+/// The operator's own limit per trade here, in dollars. Cautious leaves half of it.
 const ONE: f64 = 400_000.0;
 
-/// What is traded for USDC: what one is worth on a devnet whose market stands still, and its decimals.
+/// Tokens that are traded for USDC: price on a devnet with a paused market, and decimals.
 const TRADED: [(Token, &str, f64, i32); 2] = [(Token::Uni, "UNI", 7.85, 18), (Token::Link, "LINK", 17.0, 18)];
 
-/// Dollars that the wallet holds of each.
+/// Value of the wallet's holding of each token, in dollars.
 const POSITION: f64 = 300_000.0;
 
 async fn ask<C: SolCall>(house: &House, to: Address, call: C) -> C::Return {
@@ -45,12 +45,12 @@ fn float(number: U256) -> f64 {
     number.to_string().parse().unwrap()
 }
 
-/// So many whole tokens in raw units; exact enough for what is minted.
+/// Whole tokens in raw units, precise enough for minting.
 fn raw(whole: f64, decimals: i32) -> U256 {
     format!("{:.0}", whole * 10_f64.powi(decimals)).parse().unwrap()
 }
 
-/// What one hop gives for `amount`, by the protocol's own contract, and the price in its pool before it, fee taken off.
+/// Output of one hop for `amount`, from the protocol's own contract, and the pool's price before it, less the fee.
 async fn hop(house: &House, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
     let pool: Address = hop["pool"].as_str().unwrap().parse().unwrap();
     let fee = hop["fee_tier"].as_u64().unwrap();
@@ -76,8 +76,8 @@ async fn hop(house: &House, hop: &Value, tokens: [Address; 2], amount: U256) -> 
     (quoted.amountOut, kept * if forward { price } else { 1.0 / price })
 }
 
-/// By which share of its worth at the prices before it a swap falls short, fees not counted. The way it goes and how it
-/// is split are the quote's word; what each pool gives for it and what its price is are the chain's.
+/// Price impact of a swap: the share of its value that is lost at the previous prices, without fees. The route and its
+/// split come from the quote; outputs and prices of the pools come from the chain.
 async fn impact(house: &House, golem: &PiSession, from: &str, to: &str, amount: &str) -> f64 {
     let params =
         json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false});
@@ -102,8 +102,7 @@ async fn impact(house: &House, golem: &PiSession, from: &str, to: &str, amount: 
     1.0 - out / worth
 }
 
-/// Makes a market of so many dollars more between each of the traded tokens and USDC: another party's money, in pairs of
-/// the second version.
+/// Adds liquidity of this many dollars between each traded token and USDC, in V2 pairs, with another account's money.
 async fn deepen(house: &House, dollars: f64) {
     for (token, _, price, decimals) in TRADED {
         let (one, usdc) = (house.address(token), house.address(Token::Usdc));
@@ -123,12 +122,12 @@ async fn deepen(house: &House, dollars: f64) {
     }
 }
 
-/// The figures that stand against a trade, by what the documents say of its phase.
+/// A trade and the limits that the documents set for its phase.
 struct Asked {
     phase: Phase,
     buys: bool,
     dollars: f64,
-    /// Of what is held, in ten-thousandths; of a sale.
+    /// Sold share of the holding, in ten-thousandths.
     share: u32,
     slippage: u32,
     impact: f64,
@@ -153,15 +152,15 @@ impl Asked {
         refuse(exits && self.buys, &format!("phases.{name}.exit_only"));
         let parts = matches!(self.phase, Phase::Defensive | Phase::Survival);
         refuse(parts && !self.buys && self.share > 2_500, &format!("phases.{name}.max_position_share_bps"));
-        // Of the matrix: nothing is opened or added to in these phases, and what is left whole may always be left.
+        // From the matrix: these phases open and increase nothing, and closing a whole position is always permitted.
         let closes = !self.buys && self.share == 10_000;
         refuse(exits && self.buys || self.phase == Phase::Terminal && !closes, &format!("phase {}", self.phase));
         found.sort();
         found
     }
 
-    /// Too near to an edge of which the side cannot be told from here: the operator's dollars are counted at the highest
-    /// of several prices, and what a float says of an impact is no exact fraction.
+    /// True if the value is too near to a limit to predict the verdict here: the operator's dollars are counted at the
+    /// highest of several prices, and a floating-point impact is not exact.
     fn is_unclear(&self) -> bool {
         [ONE, ONE / 2.0].iter().any(|edge| (self.dollars / edge - 1.0).abs() < 0.012)
             || (self.impact - 0.01).abs() < 1e-9
@@ -169,8 +168,7 @@ impl Asked {
     }
 }
 
-/// What stands against it, of the rules that are looked at here; `None` where the way it would go is none that is signed,
-/// whatever its size.
+/// Violated rules, of those that are tested here; `None` if its route would not be signed at any size.
 async fn found(golem: &PiSession, action: Value) -> Option<Vec<String>> {
     let mut came = rules(&tried(golem, action).await);
     came.retain(|rule| !rule.starts_with("spending_limits."));
@@ -193,7 +191,7 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
     let dollars = proptest::prop_oneof![3 => log(50.0, 600_000.0), 3 => 60_000.0..390_000.0, 1 => 193_000.0..207_000.0, 1 => 390_000.0..410_000.0];
     let share = proptest::prop_oneof![3 => 10_u32..2_450, 3 => 2_480_u32..2_520, 1 => 2_501_u32..9_900, 3 => proptest::strategy::Just(10_000_u32)];
     let slippage = proptest::prop_oneof![3 => 1_u32..=30, 1 => 28_u32..33, 1 => 195_u32..206, 1 => 31_u32..260];
-    // Cautious has the most figures.
+    // Cautious has the most limits.
     let phase = proptest::prop_oneof![5 => 0_usize..5, 3 => proptest::strategy::Just(1)];
     let drawn = (phase, proptest::bool::ANY, 0_usize..2, dollars, share, slippage);
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
@@ -234,7 +232,7 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
             }
             passed[at] += u32::from(wanted.is_empty());
         }
-        // The edge of a percent itself, as near as a thousandth of the amount: it passes there, and above it no more.
+        // The limit of one percent itself, to a thousandth of the amount: a trade passes at it and fails above it.
         for (_, symbol, _, _) in TRADED {
             let (mut inside, mut outside) = (50.0_f64, 900_000.0_f64);
             while outside / inside > 1.001 {
@@ -265,7 +263,7 @@ async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
         }
     }
     eprintln!("{seen:#?} passed {passed:?}, left out {left_out}");
-    // The draws were worth something: each figure stood against some of them, and each phase let some through.
+    // The random cases are meaningful: each limit was violated by some, and each phase let some pass.
     for rule in [
         "max_single_trade_usd",
         "max_slippage_bps",

@@ -1,5 +1,5 @@
-//! The gates of a phase, through the whole pipeline: every phase against every class of action, and each figure that a
-//! phase has, shown to block and to let through. What is expected is written down here, from the documents.
+//! Gates of the phases, through the whole pipeline: every phase with every class of action, and each limit of a phase,
+//! shown to block and to let pass. Expectations are copied from the documents.
 
 use alloy::network::TransactionBuilder as _;
 use alloy::providers::Provider as _;
@@ -20,14 +20,14 @@ use crate::world::{House, permit};
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 pub const PHASES: [Phase; 5] = [Phase::Thriving, Phase::Cautious, Phase::Defensive, Phase::Survival, Phase::Terminal];
 
-/// The demo's policy with the phases' own figures, and no other limit in their way.
+/// The demo preset with the phases' own limits, and no other limit that would interfere.
 pub const WIDE: &str = "preset = \"demo\"\n\
     max_single_trade_usd = \"1000000\"\nmax_daily_spend_usd = \"9000000\"\nmax_monthly_spend_usd = \"9000000\"\n\
     require_human_approval_above_usd = \"none\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 2000\n\
     max_price_impact_bps = 2000\nmax_loss_bps = 3000\nmax_position_size_usd = \"9000000\"\nmax_allowance_usd = \"1000000\"\nstop_loss_pct = 90\n\
     [spending_limits]\nper_transaction = \"1000000\"\nper_day = \"9000000\"\nhot_lane = \"1000000\"\n";
 
-/// The same without what the phases' guidelines add, so that the matrix alone is seen.
+/// The same without the limits from the phases' guidelines, so that only the matrix applies.
 const MATRIX_ALONE: &str = "[phases.defensive]\nexit_only = false\nmax_position_share_bps = 10000\n\
     [phases.survival]\nexit_only = false\nmax_position_share_bps = 10000\n\
     [phases.terminal]\nexit_only = false\n";
@@ -39,7 +39,7 @@ pub fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
     }})
 }
 
-/// Previews, and takes the offer back: nothing is spent.
+/// Previews an action and withdraws the offer, so nothing is spent.
 pub async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     if previewed.status == Status::Simulated {
@@ -48,7 +48,7 @@ pub async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
     previewed
 }
 
-/// The rules that stand against it; none where it passes.
+/// Violated rules; empty if it passes.
 pub fn rules(response: &ToolResponse) -> Vec<String> {
     if response.status == Status::Simulated || response.status == Status::Success {
         return Vec::new();
@@ -59,7 +59,7 @@ pub fn rules(response: &ToolResponse) -> Vec<String> {
     violated.iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A little UNI, so that there is something small to close, and an allowance to take back.
+/// Harness with a small UNI position to close, and an allowance to revoke.
 async fn furnished(policy: &str) -> (House, PiSession) {
     let house = House::with_policy(policy).await;
     let golem = house.golem("ada", "trade-executor");
@@ -132,7 +132,7 @@ async fn with_the_guidelines_the_stricter_of_both_holds() {
     let expected = [
         ("new-position", [Y, Y, N, N, N]),
         ("increase-position", [Y, Y, N, N, N]),
-        // A rebalance is no exit, and a whole position is more than a quarter of it.
+        // A rebalance is not an exit, and a whole position is more than a quarter of it.
         ("rebalance", [Y, Y, N, N, N]),
         ("decrease-position", [Y, Y, Y, Y, N]),
         ("close-position", [Y, Y, N, N, Y]),
@@ -146,13 +146,13 @@ async fn with_the_guidelines_the_stricter_of_both_holds() {
 async fn cautious_halves_the_size_of_what_is_no_exit() {
     let house = House::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
     let golem = house.golem("ada", "trade-executor");
-    // The demo's policy allows 2,500 dollars at once.
+    // The demo preset permits 2,500 dollars per trade.
     for (phase, action, passes) in [
         (Phase::Thriving, trade("USDC", "WETH", "1265", 30), true),
         (Phase::Thriving, trade("USDC", "WETH", "2525", 30), false),
         (Phase::Cautious, trade("USDC", "WETH", "1235", 30), true),
         (Phase::Cautious, trade("USDC", "WETH", "1265", 30), false),
-        // An exit is not made smaller by it.
+        // The limit does not restrict an exit.
         (Phase::Cautious, trade("WETH", "USDC", "0.5", 30), true),
         (Phase::Cautious, trade("WETH", "USDC", "0.8", 30), true),
     ] {
@@ -176,7 +176,7 @@ async fn cautious_takes_30_bps_of_slippage() {
     }
 }
 
-/// What the wallet holds of a token, in raw units.
+/// Balance of the wallet in raw units.
 async fn held(house: &House, token: Token) -> u128 {
     let call = Erc20::balanceOfCall { owner: house.world.account.unwrap() };
     let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
@@ -184,7 +184,7 @@ async fn held(house: &House, token: Token) -> u128 {
     Erc20::balanceOfCall::abi_decode_returns(&answer).unwrap().to()
 }
 
-/// A quarter of a position at a time is four sales: the last of them closes it, and none of them is more than a quarter.
+/// A position is closed in four sales of a quarter, of which the last closes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_quarters_close_a_position_in_a_phase_of_exits() {
     let (house, golem) = furnished(WIDE).await;
@@ -194,7 +194,7 @@ async fn four_quarters_close_a_position_in_a_phase_of_exits() {
     let uni = |raw: u128| format!("{}.{:018}", raw / 10_u128.pow(18), raw % 10_u128.pow(18));
     let wanted = ["phases.defensive.max_position_share_bps"];
     for sold in 0..3 {
-        // Of what is left more than a quarter of the whole is too much, the rest of it included.
+        // More than a quarter of the initial position is too much, even if it is all that remains.
         assert_eq!(rules(&tried(&golem, trade("UNI", "USDC", "max", 30)).await), wanted, "{sold}");
         let more = quarter + quarter / 50;
         assert_eq!(rules(&tried(&golem, trade("UNI", "USDC", &uni(more), 30)).await), wanted, "{sold}");
@@ -212,7 +212,7 @@ async fn four_quarters_close_a_position_in_a_phase_of_exits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
     let (house, golem) = furnished(WIDE).await;
-    // 4.5 WETH are held: a quarter is 1.125.
+    // The wallet holds 4.5 WETH: a quarter is 1.125.
     for (phase, amount, passes) in [
         (Phase::Cautious, "1.2", true),
         (Phase::Defensive, "1.125", true),
@@ -225,7 +225,7 @@ async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
         let wanted = format!("phases.{}.max_position_share_bps", phase.as_str().to_lowercase());
         assert_eq!(came, if passes { vec![] } else { vec![wanted] }, "{phase} {amount}");
     }
-    // What is no exit is told so.
+    // Actions other than exits are refused with that reason.
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
         house.phase.send_replace(phase);
         let came = rules(&tried(&golem, trade("WETH", "UNI", "0.02", 30)).await);
@@ -240,7 +240,7 @@ async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
     }
 }
 
-/// Random trades in random phases: whether each passes follows from the documents' figures alone.
+/// Random trades in random phases: the verdict on each follows from the documents' limits alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_trades_pass_exactly_where_the_figures_let_them() {
     let demo = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 250\nmax_loss_bps = 400\n\
@@ -248,7 +248,7 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
     let house = House::with_policy(demo).await;
     let golem = house.golem("ada", "trade-executor");
     let mut runner = TestRunner::deterministic();
-    // Half of them with little slippage, so that every phase has some that pass, and some with more than the policy takes.
+    // Half of them with little slippage, so that some pass in every phase, and some with more than the policy permits.
     let slippage = proptest::prop_oneof![3 => 1_u32..=30, 2 => 31_u32..=250, 1 => 251_u32..300];
     let drawn = (0_usize..5, proptest::bool::ANY, 1_u32..3_000, slippage);
     let mut seen = [[0_u32; 2]; 5];
@@ -256,7 +256,8 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
         let (at, buys, size, slippage) = drawn.new_tree(&mut runner).unwrap().current();
         let phase = PHASES[at];
         house.phase.send_replace(phase);
-        // A purchase of so many dollars, or a sale of so many ten-thousandths of the 4.5 WETH, at about 3,400 dollars.
+        // A purchase of this many dollars, or a sale of this many ten-thousandths of the 4.5 WETH, at about 3,400
+        // dollars.
         let (action, dollars) = match buys {
             true => (trade("USDC", "WETH", &size.to_string(), slippage), f64::from(size)),
             false => {
@@ -264,13 +265,13 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
                 (trade("WETH", "USDC", &format!("{weth:.6}"), slippage), weth * 3_400.0)
             }
         };
-        // A fair sale counts as what it may lose, and above the hot lane it is a question: no cap refuses it.
+        // A fair sale counts with its possible loss, and needs approval above the hot lane: no limit refuses it.
         let most = match (buys, phase) {
             (true, Phase::Cautious) => 1_250.0,
             (true, _) => 2_500.0,
             (false, _) => f64::INFINITY,
         };
-        // Too near to the edge to be told from here, where the price is only about known.
+        // Too near to the limit to predict the verdict here, where the price is known only approximately.
         if (dollars / most - 1.0).abs() < 0.02 {
             continue;
         }
@@ -286,7 +287,7 @@ async fn random_trades_pass_exactly_where_the_figures_let_them() {
         assert_eq!(came.is_empty(), passes, "draw {number}, {phase}: {action}: {came:?}");
         seen[at][usize::from(passes)] += 1;
     }
-    // The draws were worth something: of each phase both answers were seen, but of dying, where none of these pass.
+    // The random cases are meaningful: both verdicts occurred in each phase except Terminal, where none of these pass.
     eprintln!("{seen:?}");
     let both = |seen: &[u32; 2]| seen.iter().all(|count| *count > 0);
     assert!(seen[..4].iter().all(both) && seen[4][0] > 0, "{seen:?}");

@@ -1,4 +1,4 @@
-//! Above the hot lane: the guardian's own fork, price and reading of the policy.
+//! Above the hot lane: the guardian's own fork, prices and reading of the policy.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::world::{House, swap};
 
-/// The demo's policy with a lower hot lane, so that what is above it is still below the largest trade.
+/// The demo preset with a lower hot lane, so that amounts above it are still below the largest trade.
 const LOW_LANE: &str = "preset = \"demo\"\n[spending_limits]\nhot_lane = \"500\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,19 +35,20 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
 async fn it_reads_the_policy_by_itself() {
     let house = House::with_policy(LOW_LANE).await;
     let golem = house.golem("ada", "trade-executor");
-    // A policy that it alone cannot read: the pipeline goes on under the last good one, the guardian says no.
+    // A policy that only the guardian cannot read: the pipeline continues with the last valid one, the guardian
+    // objects.
     std::fs::write(house.folder.path().join("policy-devnet.toml"), "preset = \"demo\"\nnonsense = 1\n").unwrap();
     let refused = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
     assert_eq!(refused.status, Status::Blocked, "{refused:#?}");
     let said = serde_json::to_string(&refused.error).unwrap();
     assert!(said.contains("safety-guardian") && said.contains("nonsense"), "{said}");
-    // Below the hot lane nobody needs it.
+    // Below the hot lane it is not needed.
     let small = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
     assert_eq!(small.status, Status::Simulated, "{small:#?}");
     assert_ne!(small.data.unwrap()["approval"], json!("approval"));
 }
 
-/// Says of everything that it is worth a little less: not so much that it would be seen as wrong.
+/// Price source that reports slightly lower prices, which are not obviously wrong.
 #[derive(Debug)]
 struct Lower(PriceChain);
 
@@ -68,7 +69,7 @@ impl PriceSource for Lower {
     }
 }
 
-/// What is wrong with the pipeline's sources of prices is not wrong with the guardian's: they share none.
+/// A fault of the pipeline's price sources does not affect the guardian's: they share none.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reads_prices_from_sources_of_its_own() {
     let house = House::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;

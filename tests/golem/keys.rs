@@ -1,5 +1,5 @@
-//! The highest step of the stop ladder: every running program takes its Golem's keys away, for as long as it runs, and the
-//! operator's own hand goes on.
+//! Highest stop level: every running process removes its Golem's keys until it restarts, and the operator can still
+//! act.
 
 use std::path::Path;
 use std::process::Command as Program;
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// Somebody who does what the test says, with the hands that a Golem has.
+/// Actor that does what the test requests, with a Golem's access.
 struct Puppet {
     wishes: mpsc::Receiver<Value>,
     answers: mpsc::Sender<ToolResponse>,
-    /// What it is told of the stop ladder.
+    /// Sends the test the actor's view of the stop.
     stop: mpsc::Sender<watch::Receiver<Option<StopLevel>>>,
 }
 
@@ -37,7 +37,7 @@ impl Actor for Puppet {
             self.stop.send(seat.stop.clone()).await.unwrap();
             loop {
                 let left = async {
-                    // A session that has gone is left as well.
+                    // An ended session counts as leaving, too.
                     let _left = seat.leaving.wait_for(|leaving| *leaving).await;
                 };
                 tokio::select! {
@@ -53,7 +53,7 @@ impl Actor for Puppet {
     }
 }
 
-/// A session and its Golem's strings.
+/// A session and the controls of its Golem.
 struct House {
     commands: mpsc::Sender<Sent>,
     news: mpsc::Receiver<News>,
@@ -119,7 +119,7 @@ impl House {
         self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
-    /// By the operator's own hand.
+    /// Calls a tool as the operator.
     async fn by_hand(&mut self, tool: &str, params: Value) -> ToolResponse {
         self.replies.clear();
         let tool = tool.to_owned();
@@ -128,13 +128,13 @@ impl House {
         self.replies.remove(0)
     }
 
-    /// By the Golem's.
+    /// Requests a swap by the Golem.
     async fn by_golem(&mut self) -> ToolResponse {
         self.wishes.send(swap()).await.unwrap();
         loop {
             tokio::select! {
                 answer = self.answers.recv() => return answer.expect("it lives"),
-                // Whoever reads no news holds the session up.
+                // Unread messages would block the session.
                 news = self.news.recv() => if let Some(News::Events(events)) = news {
                     for event in events {
                         if let EventKind::GolemThought(thought) = &event.kind {
@@ -150,7 +150,7 @@ impl House {
         self.until("the keys go", |house| house.thoughts.iter().any(|one| one.contains("My keys are revoked"))).await;
     }
 
-    /// Nothing but a new start gives it keys again.
+    /// Asserts that only a restart restores the keys.
     async fn has_no_keys(&mut self) {
         let refused = self.by_golem().await;
         assert_eq!(refused.status, Status::Blocked, "{refused:?}");
@@ -163,7 +163,7 @@ impl House {
         assert!(suggestion.contains("started the program anew") && !suggestion.contains("bardo resume"), "{error}");
     }
 
-    /// Entries of one kind.
+    /// Entries of one kind in the audit log.
     async fn trail(&mut self, kind: &str) -> Vec<AuditEntry> {
         self.found = None;
         self.send(Command::Look { ticket: 9, query: Query::AuditTail { most: 1_000 } }).await;
@@ -203,13 +203,13 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let is_told = |house: &House| house.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
     house.until("it is told", is_told).await;
     house.has_no_keys().await;
-    // Taking back is the operator's at any time; anything else waits.
+    // The operator can always revoke; other actions are blocked.
     let back = house.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;
     assert_eq!(back.status, Status::Success, "{back:?}");
     let refused = house.by_hand("uniswap_execute_swap", swap()).await;
     assert_eq!(refused.status, Status::Blocked, "{refused:?}");
 
-    // Down again, by the operator's decision, which says what it does not give back.
+    // Lowered again by the operator's decision, which lists what is not restored.
     house.send(Command::AskToLower { level: None }).await;
     house.until("a question", |house| !house.questions.is_empty()).await;
     let question = house.questions[0].clone();
@@ -226,7 +226,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
     let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop was lowered"));
     house.until("the Golem says so", says_so).await;
-    // Nothing is due for whoever has no keys, so that a mind does not go on being refused.
+    // Nothing is due for a Golem without keys, so that its planner is not refused again and again.
     assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
     house.has_no_keys().await;
     let own = house.by_hand("uniswap_execute_swap", swap()).await;
@@ -236,7 +236,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let now = |house: &House| house.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
     house.until("by a word of its own", |house| now(house) == Some((true, true))).await;
 
-    // Who stopped what and who lifted it, once each.
+    // Each stop and its lift, with their author, once.
     let raised = house.trail("halt:raised").await;
     let [entry] = raised.as_slice() else { panic!("once, and no more: {raised:?}") };
     assert_eq!((&entry.body["level"], &entry.body["by"]), (&json!("revoke"), &json!("operator")), "{entry:?}");
@@ -266,11 +266,11 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     lift();
     house.has_no_keys().await;
     assert_eq!(house.trail("keys:revoked").await.len(), 1);
-    // It is seen by both programs, and stands there once.
+    // Both processes see it, and it is recorded once.
     assert_eq!(house.trail("halt:raised").await.len(), 1);
     house.leave().await;
 
-    // In force when it starts.
+    // In force at the start.
     file.raise(StopLevel::Revoke, "not over", "operator", 2).unwrap();
     let mut house = House::open(home.path()).await;
     house.keys_go().await;
@@ -284,8 +284,8 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     house.leave().await;
 }
 
-/// The stop that comes with a refusal is set at once, however long its answer waits behind other work: the Golem hears the
-/// operator's words all the same, and not that its question was taken back.
+/// The stop that comes with a rejection is set at once, however long its answer waits behind other work. The Golem
+/// still receives the operator's comment, rather than a withdrawn request.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_refused_with_a_stop_hears_why() {
     let home = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What is done when a Golem has died: allowances taken back, keys revoked, its last entry, and what becomes of its
-//! holdings by `on_death`. Whole sessions on the devnet, in a time of their own.
+//! Steps after a Golem's death: allowances and keys revoked, its last entry, and the treatment of its holdings by
+//! `on_death`. Whole sessions on the devnet, in simulated time.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent, Snapshot};
 use bardo::session::questions::{About, OperatorAnswer, Question};
 use tokio::sync::mpsc;
 
-/// A life of seconds: it buys a little UNI, lets Permit2 take five DAI, and loses 22 % of its prices.
+/// A life of seconds: it buys a little UNI, gives Permit2 an allowance of five DAI, and its prices fall by 22 %.
 const SHORT_LIFE: &str = r#"
 name = "short-life"
 about = "It buys, it allows, it dies."
@@ -44,14 +44,14 @@ at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
-/// What a session has told so far.
+/// Messages of a session so far.
 #[derive(Default)]
 pub struct Told {
     pub events: Vec<Arc<Event>>,
     pub questions: Arc<Vec<Question>>,
     snapshot: Option<Arc<Snapshot>>,
     pub replies: Vec<ToolResponse>,
-    /// What was answered to commands, in words.
+    /// Answers to commands.
     answers: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Told {
         self.words_with(words).is_some()
     }
 
-    /// The thought in which these words stand.
+    /// Thought that contains these words.
     pub fn words_with(&self, words: &str) -> Option<&str> {
         self.events.iter().find_map(|event| match &event.kind {
             EventKind::GolemThought(thought) => Some(thought.text.as_str()).filter(|text| text.contains(words)),
@@ -68,7 +68,7 @@ impl Told {
         })
     }
 
-    /// Whether it holds any of this; nothing where that is not told yet.
+    /// True if it holds any of this token; `None` if that was not reported yet.
     pub fn holds(&self, symbol: &str) -> Option<bool> {
         let snapshot = self.snapshot.as_ref()?;
         let rows = snapshot.holdings.iter().flat_map(|chain| &chain.rows);
@@ -98,12 +98,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// A session in this home whose Golem plays this show.
+    /// Session in this home whose Golem plays this scenario.
     pub fn open(home: &Path, on_death: &str, show_file: &str) -> Self {
         Self::opened(home, on_death, show_file, false)
     }
 
-    /// The same, whose show waits at each of its moments for [`Command::Step`].
+    /// Session whose scenario waits at each of its moments for [`Command::Step`].
     pub fn open_by_steps(home: &Path, on_death: &str, show_file: &str) -> Self {
         Self::opened(home, on_death, show_file, true)
     }
@@ -121,7 +121,7 @@ impl Watched {
         Self { commands, news, told: Told::default() }
     }
 
-    /// Follows it until that is so.
+    /// Follows the session until the condition is met.
     pub async fn until(&mut self, what: &str, is_so: impl Fn(&Told) -> bool) {
         let follow = async {
             while !is_so(&self.told) {
@@ -143,7 +143,7 @@ impl Watched {
         self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
-    /// Leaves, and waits until it has.
+    /// Leaves and waits for the end.
     pub async fn end(mut self) {
         self.send(Command::Leave(LeaveMode::Finish)).await;
         while let Some(news) = self.news.recv().await {
@@ -153,7 +153,7 @@ impl Watched {
         }
     }
 
-    /// Leaves, and reads what it has kept: its last words.
+    /// Leaves and reads its stored last words.
     async fn leave(self, home: &Path) -> String {
         self.end().await;
         let mut found = BTreeSet::new();
@@ -166,7 +166,7 @@ impl Watched {
     }
 }
 
-/// Every database in a home.
+/// Connections to every database in a home.
 pub fn databases(home: &Path) -> Vec<rusqlite::Connection> {
     walk(home).into_iter().map(|file| rusqlite::Connection::open(file).unwrap()).collect()
 }
@@ -179,21 +179,21 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     files.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "db")).chain(deeper).collect()
 }
 
-/// How many exits were reserved in a home's ledgers.
+/// Number of exits that were reserved in a home's ledgers.
 fn exits(home: &Path) -> u32 {
     let count = "SELECT count(*) FROM ledger_reservation WHERE trade = 1 AND exempt = 1";
-    // A database of another kind has no such table.
+    // Databases of other kinds lack this table.
     databases(home).iter().filter_map(|database| database.query_row(count, [], |row| row.get::<_, u32>(0)).ok()).sum()
 }
 
-/// Lives and dies, up to where its allowances are taken back.
+/// Lives and dies, up to the revocation of its allowances.
 async fn dies(home: &Path, on_death: &str) -> Watched {
     let mut watched = Watched::open(home, on_death, SHORT_LIFE);
     watched.until("it holds UNI", |told| told.uni() == Some(true)).await;
     watched.until("it dies", Told::died).await;
     watched.until("its keys are revoked", |told| told.says("My keys are revoked")).await;
     let words = watched.told.words_with("My keys are revoked").unwrap();
-    // The five DAI that it let Permit2 take.
+    // The allowance of five DAI for Permit2.
     assert!(words.contains("1 allowances were revoked, none remain"), "{words}");
     watched.until("no allowance is left", |told| told.allowances() == Some(0)).await;
     watched

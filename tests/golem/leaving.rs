@@ -1,4 +1,4 @@
-//! Leaving a session while an order is open, in the way that makes open orders void.
+//! Leaving a session with an open order, in the mode that cancels open orders.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Somebody who does nothing.
+/// Actor that does nothing.
 struct Nobody;
 
 impl Actor for Nobody {
     fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // A session that has gone is left as well.
+            // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
         })
     }
@@ -31,7 +31,7 @@ async fn next(news: &mut mpsc::Receiver<News>) -> News {
     timeout(Duration::from_secs(120), news.recv()).await.expect("a stall").expect("the session goes on")
 }
 
-/// The calls that succeeded, by their tools, and what was said at the end.
+/// Tools of the successful calls, and the session summary.
 async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, Farewell) {
     let (mut begun, mut done) = (BTreeMap::new(), Vec::new());
     loop {
@@ -60,7 +60,7 @@ async fn leaving_makes_open_orders_void_where_that_is_wished() {
     let send = async |command| commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     while !matches!(next(&mut news).await, News::Ready(_)) {}
 
-    // For half an hour it asks for more than anybody pays.
+    // For half an hour it asks for more than anyone pays.
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
         "decay_end_time": 3_000,

@@ -1,5 +1,5 @@
-//! Positions left whole, whatever they are worth: sold in parts that each fit the policy, as far as the day's limit goes,
-//! with a word about what is left. Whole sessions on the devnet, in a time of their own.
+//! Liquidation of whole positions of any value: sold in parts that each fit the policy, as far as the day's limit
+//! permits, with a report about the rest. Whole sessions on the devnet, in simulated time.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::last_will::{Watched, databases};
 
-/// It buys UNI for three times what one trade may be, and loses 22 % of its prices.
+/// Scenario that buys UNI for three times the limit per trade, then its prices fall by 22 %.
 const BUYS_AND_DIES: &str = r#"
 name = "short-life"
 about = "It buys thrice and dies."
@@ -48,8 +48,8 @@ at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
-/// It does nothing, and loses 22 % of its prices, of which it dies. Its moments come one by one, so that the fall waits
-/// for what the test does before it.
+/// Scenario that does nothing, and dies when prices fall by 22 %. Its moments are stepped, so that the fall waits for
+/// the test's actions.
 const RESTS_AND_DIES: &str = r#"
 name = "short-life"
 about = "It does nothing and dies."
@@ -67,7 +67,7 @@ at = 700
 do = { phase = { is = "Terminal" } }
 "#;
 
-/// It does nothing.
+/// Scenario that does nothing.
 const RESTS: &str = r#"
 name = "short-life"
 about = "It does nothing."
@@ -77,7 +77,7 @@ at = 1
 now = "Resting."
 "#;
 
-/// It stops everything by itself.
+/// Scenario that halts everything by itself.
 const STOPS: &str = r#"
 name = "short-life"
 about = "It stops everything."
@@ -89,7 +89,7 @@ params = { reason = "the feed looks wrong" }
 expect = ["success"]
 "#;
 
-/// What each of the operator's own trades was counted at, in millionths of a dollar, in their order.
+/// Counted amounts of the operator's own trades, in millionths of a dollar, in order.
 fn sales(home: &Path) -> Vec<i64> {
     let all = databases(home).into_iter().filter_map(|connection| {
         let mut asked = connection
@@ -102,7 +102,7 @@ fn sales(home: &Path) -> Vec<i64> {
     all.flatten().collect()
 }
 
-/// What was spent in all, by whomever, in millionths of a dollar.
+/// Total amount spent by all actors, in millionths of a dollar.
 fn spent(home: &Path) -> i64 {
     let total = "SELECT coalesce(sum(settled_micros), 0) FROM ledger_reservation";
     databases(home)
@@ -111,7 +111,7 @@ fn spent(home: &Path) -> i64 {
         .sum()
 }
 
-/// The kinds of the trail's entries, in their order.
+/// Kinds of the audit log's entries, in order.
 fn trail(home: &Path) -> Vec<String> {
     let all = databases(home).into_iter().filter_map(|connection| {
         let mut asked = connection.prepare("SELECT kind FROM audit_entry ORDER BY seq").ok()?;
@@ -120,14 +120,14 @@ fn trail(home: &Path) -> Vec<String> {
     all.flatten().collect()
 }
 
-/// The stop file of this home.
+/// Stop file of this home.
 fn stop_file(home: &Path) -> StopFile {
     let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
     let config = Config::load(&environment, &Flags::default()).unwrap();
     StopFile::in_folder(DataFolder::of(&config).root())
 }
 
-/// The stop file of the show that plays in this home, which has a data folder of its own.
+/// Stop file of the scenario that runs in this home, which has its own data directory.
 fn stop_file_of_the_show(home: &Path) -> StopFile {
     let folder = stop_file(home).path().parent().unwrap().join("shows");
     let shows: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -140,7 +140,7 @@ fn policy(home: &Path, lines: &str) {
     std::fs::write(home.join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
 }
 
-/// Has the operator place an order, which for half an hour asks for more than anybody pays.
+/// Lets the operator place an order that for half an hour asks for more than anyone pays.
 async fn place_order(watched: &mut Watched) {
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
@@ -160,7 +160,7 @@ async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_days_limit() {
     watched.until("it holds UNI", |told| told.holds("UNI") == Some(true)).await;
     watched.until("it dies", |told| told.died()).await;
     watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
-    // Four and a half WETH are far more than one trade or the day may spend; a sale counts as what it may lose.
+    // Four and a half WETH far exceed the limits of a trade and of the day; a sale counts with its possible loss.
     watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     assert!(watched.told.questions.is_empty(), "each part is below what needs a question");
     watched.end().await;
@@ -180,7 +180,7 @@ async fn a_death_sale_cancels_the_orders_of_everybody_on_the_account() {
     policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
     let mut watched = Watched::open_by_steps(home.path(), "sell", RESTS_AND_DIES);
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
-    // The operator's, and not the Golem's that dies.
+    // An order of the operator, not of the dying Golem.
     place_order(&mut watched).await;
     for _moment in ["the fall", "its death"] {
         watched.send(Command::Step).await;
@@ -219,7 +219,7 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_rate_of_trades_and_no_full_window_of_calls_ends_a_liquidation() {
     let home = tempfile::tempdir().unwrap();
-    // Not one trade is allowed, and two calls a minute: each further sale waits for the window.
+    // No trade is permitted, and two calls per minute: each further sale waits for the window.
     policy(home.path(), "max_trades_per_hour = 0\nmax_tool_calls_per_minute = 2\n");
     let mut watched = Watched::open(home.path(), "keep", RESTS);
     watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
@@ -262,7 +262,7 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
         "and it stays so until the answer"
     );
     assert!(sales(home.path()).is_empty(), "nothing is sold before the answer");
-    // Somebody else has the lock, and does not go on: the yes cannot be carried out, and is not lost.
+    // Another process holds the lock and does not continue: the approval cannot be carried out, and is not lost.
     let lock = std::fs::File::open(stop_file_of_the_show(home.path()).path().with_extension("lock")).unwrap();
     lock.lock().unwrap();
     watched

@@ -1,6 +1,6 @@
-//! A whole life on its own time, by the program itself: six hours of trades, auctions and bridges to both sides, through
-//! the phases of age to the death of old age. Nothing may strand on the way, and what is told of its vitals is counted
-//! here a second time.
+//! A whole life in simulated time, by the program itself: six hours of trades, auctions and bridges in both directions,
+//! through the phases of age to death by age. Nothing may be left unfinished, and the reported vitals are recomputed
+//! here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,21 +8,21 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Minutes that it is given. By the documents 80 % of them are lived in Thriving, then come Cautious until 90 %, Defensive
+/// Lifespan in minutes. By the documents the Golem spends 80 % of it in Thriving, then Cautious until 90 %, Defensive
 /// until 95 %, and Survival.
 const GIVEN: u64 = 360;
 
-/// Seconds of one round of what it does, and how many rounds there are.
+/// Seconds of one round of actions, and the number of rounds.
 const ROUND: u64 = 900;
 const ROUNDS: u64 = GIVEN * 60 / ROUND;
 
-/// Seconds that pass at once.
+/// Seconds per tick.
 const TICK: u64 = 15;
 
-/// The demo's rules, with room for what a life this busy moves in a day.
+/// The demo preset, with higher limits for a day of such a life.
 const POLICY: &str = "preset = \"demo\"\nmax_daily_spend_usd = \"50000\"\n[spending_limits]\nper_day = \"50000\"\n";
 
-/// What it does in a round: at which second, what it is, the tool that acts, and a beat's lines.
+/// Actions of a round: second, description, acting tool, and the lines of the event.
 const DOES: [(u64, &str, &str); 5] = [
     (
         0,
@@ -51,7 +51,7 @@ const DOES: [(u64, &str, &str); 5] = [
     ),
 ];
 
-/// Its show. It ends with a beat that it does not live to see.
+/// Text of the scenario. It ends with an event after the Golem's death.
 fn show() -> String {
     let mut text =
         format!("name = \"a-life\"\nabout = \"From birth to death.\"\noperator = \"approve\"\ntick = {TICK}\n");
@@ -63,15 +63,15 @@ fn show() -> String {
         let begins = round * ROUND;
         for (at, tool, params) in DOES {
             beat(begins + at, "act", params, "");
-            // Memory takes back what slippage no swap has needed, down to a tenth of a per cent, and blocks are as far apart
-            // here as ticks: the market stands still from the quote to the swap, so that no price leaves it behind.
+            // Memory reduces slippage that no swap has needed, down to a tenth of a percent. Blocks are as far apart
+            // here as ticks: the market is still between quote and swap, so that no price moves away.
             if tool == "uniswap_execute_swap" {
                 for (second, on) in [((begins + at).saturating_sub(TICK), false), (begins + at + 3 * TICK, true)] {
                     cues.push_str(&format!("[[cue]]\nat = {second}\ndo = {{ trading = {{ on = {on} }} }}\n"));
                 }
             }
         }
-        // Between two rounds the router can take nothing.
+        // Between two rounds the router has no allowance.
         for token in ["USDC", "WETH", "UNI"] {
             let asks = format!("query = \"allowance\", params = {{ token = \"{token}\", chain = \"ethereum\" }}");
             beat(begins + 800, "query_state", &asks, "expect = [\"success\"]\nwant = { allowance = \"0\" }");
@@ -86,14 +86,14 @@ fn of_kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a V
     events.iter().filter(move |event| event["kind"] == kind)
 }
 
-/// Dollars as millionths, from a decimal number: rounded down.
+/// Dollars from a decimal string in millionths, rounded down.
 fn micros(usd: &Value) -> u128 {
     let text = usd.as_str().unwrap_or_else(|| panic!("{usd}"));
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     format!("{whole}{part:0<6.6}").parse().unwrap()
 }
 
-/// What stands in a ledger's table under a condition.
+/// Number of rows of a ledger's table that satisfy a condition.
 fn count(ledger: &rusqlite::Connection, what: &str) -> i64 {
     ledger.query_row(&format!("SELECT count(*) FROM {what}"), [], |row| row.get(0)).unwrap()
 }
@@ -120,13 +120,13 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     let played = command.env("BARDO_HOME", home.path()).env_remove("BARDO_NETWORK").output().unwrap();
     let said = String::from_utf8(played.stderr).unwrap();
     assert_eq!(played.status.code(), Some(1), "{said}");
-    // All came as it was to come, but for what it did not live to see.
+    // All expectations were met, except for the event after the death.
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines, ["bardo: a-life: the Golem died with 1 beats to play"]);
     let events: Vec<Value> =
         String::from_utf8(played.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
 
-    // The phases come when the documents say, for the reason that they say.
+    // The phases begin when the documents say, for the documented reason.
     let born = of_kind(&events, "vitals").next().unwrap()["at"].as_u64().unwrap();
     let lived = |event: &Value| (event["at"].as_u64().unwrap() - born) / 1_000;
     let changes: Vec<_> = of_kind(&events, "phase:changed").collect();
@@ -145,11 +145,11 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
         let seconds = lived(vitals);
         let phase = vitals["phase"].as_str().unwrap();
         *of_phase.entry(phase).or_default() += 1;
-        // The end comes after the dwell, which is ten seconds in a show: with the next tick.
+        // The end comes after the minimum phase time, which is ten seconds in a scenario: with the next tick.
         let wanted = if seconds > GIVEN * 60 { "Terminal" } else { phase_at(seconds) };
         assert_eq!(phase, wanted, "{vitals}");
         assert_eq!((&vitals["age_seconds"], &vitals["lifespan_seconds"]), (&seconds.into(), &(GIVEN * 60).into()));
-        // What it was worth at best never falls, is never more than it ever was, and gives the loss.
+        // The high-water mark never falls, is never above the highest equity, and determines the drawdown.
         let (equity, best) = (micros(&vitals["equity"]), micros(&vitals["high_water"]));
         assert!(best >= high && best > 20_000_000_000, "{vitals}");
         high = best;
@@ -160,8 +160,8 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     assert!(high <= most, "{high} of {most}");
     assert!(of_phase.values().all(|beats| *beats > 0) && of_phase.len() == 5, "{of_phase:?}");
 
-    // What it did, and what came of it, by the phase in which it was begun: what opens a position or is no exit passes
-    // until it is Defensive, what leaves one in every phase. An auction that names no slippage has what its phase takes.
+    // Actions and their results, by the phase in which they began: opening positions and other non-exits pass until
+    // Defensive, exits in every phase. An auction without a slippage parameter uses its phase's limit.
     let mut ends = BTreeMap::<&str, Option<&str>>::new();
     for event in &events {
         match (event["kind"].as_str().unwrap(), event["call_id"].as_str()) {
@@ -188,12 +188,12 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
         assert!(outcomes[&("Thriving", name)] >= 19, "{name}: {outcomes:?}");
         assert!(["Cautious", "Defensive", "Survival"].iter().all(|phase| outcomes.contains_key(&(*phase, name))));
     }
-    // After its death nobody can take anything, and what it held is dollars.
+    // After its death no allowance remains, and its holdings are dollars.
     let last: Vec<_> = of_kind(&events, "golem:thought").filter(|event| lived(event) > GIVEN * 60).collect();
     let says = |words: &str| last.iter().any(|event| event["text"].as_str().unwrap().contains(words));
     assert!(says("I have no open orders.") && says("none remain.") && says("Sold all WETH on ethereum."), "{last:#?}");
 
-    // Its books: nothing is held, waits, is open or half done, and each write has been remembered once.
+    // Its ledger: nothing is reserved, pending, open or half done, and each write was remembered once.
     let ledger = ledger_in(home.path());
     for stranded in [
         "ledger_reservation WHERE state IN ('open', 'unclear')",
@@ -205,8 +205,8 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     ] {
         assert_eq!(count(&ledger, stranded), 0, "{stranded}");
     }
-    // What is kept of calls and keys does not grow with its age, and what is searched is what is remembered: each write
-    // once, and a lesson for each thing that it does.
+    // Records of calls and idempotency keys do not grow with its age, and the search index contains its memories: each
+    // write once, and a lesson for each activity.
     assert!(count(&ledger, "ledger_call") <= 60, "those of a minute");
     assert_eq!(count(&ledger, "golem_episode"), outcomes.values().sum::<i64>());
     let notes = count(&ledger, "golem_note");

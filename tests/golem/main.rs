@@ -1,4 +1,4 @@
-//! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
+//! The Golem's eight tools over the real lower layers: devnet, policy, ledger, pipeline, custody.
 
 mod agent;
 mod death;

@@ -1,4 +1,4 @@
-//! A brain that is a model, against a server of our own that speaks both shapes and misbehaves in every way it can.
+//! A brain that is a model, with a test server that speaks both API styles and misbehaves in every way.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -19,40 +19,40 @@ use crate::world::{House, drain};
 
 pub const KEY: &str = "sk-test-0123456789";
 
-/// What the server does with one request.
+/// Reaction of the server to one request.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Says this and asks for these tools: name, arguments as text.
+    /// Returns this text and requests these tools: name, arguments as text.
     Says(&'static str, Vec<(&'static str, String)>),
-    /// Commits what was previewed last, whatever came of it.
+    /// Commits the latest preview, whatever its result.
     Commits,
-    /// Begins to speak, and hangs up.
+    /// Begins an answer and closes the connection.
     Cut,
-    /// A status, a header line, a body.
+    /// Returns a status, a header line, and a body.
     Refuses(u16, &'static str, &'static str),
-    /// Says in the stream that something went wrong, in these words.
-    /// Refuses to answer, in the model's own words.
+    /// Declines the request with this text.
     Declines(&'static str),
+    /// Reports an error with this message inside the stream.
     Faults(&'static str),
-    /// Takes the request and says nothing.
+    /// Accepts the request and stays silent.
     Silent,
-    /// Words without end.
+    /// Streams text without end.
     Floods,
-    /// An event that is no JSON.
+    /// Sends an event that is not JSON.
     Garbage,
-    /// Not an event stream at all.
+    /// Returns a page instead of an event stream.
     Page,
-    /// Signs of life without a word, as fast as they are taken.
+    /// Sends keep-alives without content, as fast as they are read.
     Pings,
-    /// The same, one at a time and for ever.
+    /// Sends keep-alives one at a time, forever.
     Trickles,
-    /// A refusal whose reason has no end.
+    /// Rejects with an endless reason.
     Rants,
-    /// Asks the Golem something in which its own mark stands, as if data ended there.
+    /// Sends the Golem a text that contains its own delimiter, as if the data ended there.
     Forges,
 }
 
-/// A request as it came: its head, and its body.
+/// A received request: its head and its body.
 pub type Asked = (String, Value);
 
 pub struct Server {
@@ -61,7 +61,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Plays `steps`, one for each request; then says that there is nothing to do.
+    /// Plays `steps`, one per request; afterwards it returns that there is nothing to do.
     pub async fn playing(style: Style, steps: Vec<Step>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -74,7 +74,7 @@ impl Server {
                     let (mut socket, (head, body)) = request(socket).await;
                     let step = steps.lock().unwrap().pop_front().unwrap_or(Step::Says("Nothing to do.", Vec::new()));
                     kept.lock().unwrap().push((head, body.clone()));
-                    // One that has hung up needs no answer.
+                    // A closed connection needs no answer.
                     let _gone = answer(&mut socket, style, step, &body).await;
                 });
             }
@@ -86,7 +86,7 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Waits until it was asked so often.
+    /// Waits for this number of requests.
     pub async fn asked_times(&self, times: usize) -> Vec<Asked> {
         for _ in 0..3_000 {
             if self.asked().len() >= times {
@@ -193,7 +193,7 @@ async fn answer(socket: &mut TcpStream, style: Style, step: Step, body: &Value) 
     }
 }
 
-/// What marks data, as the system text of a request names it.
+/// Delimiter of data, as the system text of a request names it.
 pub fn mark_in(style: Style, body: &Value) -> String {
     let system = match style {
         Style::Openai => body["messages"][0]["content"].as_str().unwrap(),
@@ -202,7 +202,7 @@ pub fn mark_in(style: Style, body: &Value) -> String {
     system.split("<<").nth(1).unwrap().split(">>").next().unwrap().to_owned()
 }
 
-/// The permit in the last result that the model was shown.
+/// Permit in the last result that the model received.
 fn permit_in(style: Style, body: &Value) -> Value {
     let last = body["messages"].as_array().unwrap().last().unwrap();
     let told = match style {
@@ -306,7 +306,7 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
         life.leave().await;
         let told = drain(&mut events);
         assert_eq!(told.iter().filter(|event| matches!(event.kind, EventKind::PermitConsumed(_))).count(), 1);
-        // The thought came in pieces of one number and is whole.
+        // The thought came in pieces with the same number and is complete.
         let pieces: Vec<_> = told
             .iter()
             .filter_map(|event| match &event.kind {
@@ -317,7 +317,7 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
         assert!(pieces.len() > 1 && pieces.iter().rev().skip(1).all(|piece| piece.more), "{pieces:?}");
         let whole = pieces.iter().map(|piece| piece.text.to_string()).collect::<Vec<_>>().join(" ");
         assert_eq!((whole.as_str(), pieces.last().unwrap().more), (words, false));
-        // The key went where it belongs and nowhere else.
+        // The API key was sent to the endpoint only.
         let head = asked[0].0.to_ascii_lowercase();
         let (path, key) = match style {
             Style::Openai => ("post /v1/chat/completions", format!("authorization: bearer {KEY}")),
@@ -326,7 +326,7 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
         assert!(head.starts_with(path) && head.contains(&key), "{head}");
         let everything = format!("{told:?} {:?}", asked.iter().map(|(_, body)| body.clone()).collect::<Vec<_>>());
         assert!(!everything.contains(KEY));
-        // What a tool answered stands between marks that the system text names.
+        // Tool results are between the delimiters that the system text names.
         let mark = mark_in(style, &asked[0].1);
         let last = asked[1].1["messages"].as_array().unwrap().last().unwrap().to_string();
         assert!(mark.len() == 16 && last.contains(&format!("<<{mark}>>{{")) && last.contains(&format!("<</{mark}>>")));
@@ -351,7 +351,7 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
         let server = Server::playing(style, steps).await;
         let mut events = house.events();
         let life = house.life(name, "trade-executor", brain(setup(&server, style)));
-        // It says so when it has asked enough; the next tick is an hour away.
+        // It reports that its requests are used up; the next tick is an hour away.
         let (mut heard, begun) = (Vec::new(), Instant::now());
         let enough = |event: &Arc<Event>| match &event.kind {
             EventKind::GolemThought(thought) => thought.text.as_str().starts_with("I have reached the limit of rounds"),
@@ -368,7 +368,7 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
         for wanted in ["not JSON", "TOOL_UNKNOWN", "VALIDATION_FAILED"] {
             assert!(told.contains(wanted), "{wanted}: {told}");
         }
-        // The loop is made twice, and refused from then on.
+        // The loop runs twice, and is refused from then on.
         assert!(!asked[3].1["messages"].to_string().contains("this exact call"));
         assert!(asked[4].1["messages"].to_string().contains("this exact call"));
         life.leave().await;
@@ -388,7 +388,7 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
     let before = house.sent().await;
     let overloaded = "{\"error\":{\"message\":\"overloaded\"}}";
     for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
-        // Four faults of one answer, of different kinds, and then it is well.
+        // Four faults of one answer, of different kinds, and then success.
         let steps = vec![
             Step::Refuses(429, "retry-after: 0\r\n", overloaded),
             Step::Cut,
@@ -408,17 +408,17 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
                 _ => None,
             }));
         }
-        // What was cut off in the middle was a thought of its own, which is not left open.
+        // The answer that was cut off is a separate, completed thought.
         assert!(said.iter().any(|text| text.starts_with("I was about")), "{said:?}");
         life.leave().await;
-        // Faults without end: five tries at each of three ticks.
+        // Endless faults: five attempts at each of three ticks.
         for (fault, wanted) in [
             (Step::Silent, "no data for"),
             (Step::Floods, "64 KiB of text"),
             (Step::Page, "ended early"),
             (Step::Refuses(500, "", overloaded), "500: overloaded"),
         ] {
-            // Only silence is told by time; the others must not be mistaken for it on a busy machine.
+            // Only silence is detected by time; other faults must not be mistaken for it on a busy machine.
             let patience = Duration::from_millis(if matches!(fault, Step::Silent) { 2_000 } else { 20_000 });
             let server = Server::playing(style, vec![fault; 40]).await;
             let quick = ModelSetup { patience, tick: Duration::ZERO, ..setup(&server, style) };
@@ -432,7 +432,7 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
     assert_eq!(house.sent().await, before);
 }
 
-/// Advice with the tools that it names in the terms of an agent that has a role with all of them.
+/// Advice with the tools that it names, in the terms of an agent whose archetype has all of them.
 fn in_its_terms(advice: &str) -> String {
     let names = [
         ("uniswap_get_quote", "query_state \"quote\""),
@@ -444,7 +444,7 @@ fn in_its_terms(advice: &str) -> String {
     names.iter().fold(advice.to_owned(), |told, (tool, name)| told.replace(tool, name))
 }
 
-/// What tools advise for the Golem's phase, and of memory where it has one, is in what the model is told.
+/// The model receives its tools' advice for the Golem's phase, and about memory if it has one.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_told_what_its_tools_advise_in_its_phase() {
     let house = House::new().await;
@@ -472,7 +472,7 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
     }
 }
 
-/// While a model leads, what the operator says as a command is done, and the rest is the model's to hear.
+/// While a model leads, the operator's commands are executed, and other messages go to the model.
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_the_operators_are_carried_out_beside_it() {
     let house = House::new().await;
@@ -500,10 +500,10 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
         }
     }
     assert!(house.sent().await > before, "{told:?}");
-    // Through whom it goes is told, in the place of whatever went before.
+    // The route of the call is shown, in place of the previous one.
     assert_eq!(now.unwrap(), ["golem-instance", "trade-executor"]);
     assert_eq!(server.asked().len(), 1, "the model was not asked about it");
-    // Advice that begins like a command is advice; so is what would mean something else as one.
+    // Advice that begins like a command is advice; so is text that would mean something else as a command.
     let sent = house.sent().await;
     let advice = [
         "remember that gas is dear at noon",
@@ -518,7 +518,7 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
         assert!(asked[1 + at].1.to_string().contains(words), "{words}: {:#}", asked[1 + at].1);
     }
     assert_eq!((house.sent().await, house.stop.read().level()), (sent, None));
-    // Bare, it is the command.
+    // The bare word is the command.
     say("halt").await;
     let begun = Instant::now();
     while house.stop.read().level().is_none() {
@@ -538,7 +538,7 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
     assert!(why[0].contains("401: the key [secret removed] is not known"), "{why:?}");
     assert!(why[0].contains("BARDO_MODEL_KEY"), "what to change: {why:?}");
     assert_eq!(server.asked().len(), 1);
-    // It lives on, and hears the operator.
+    // It lives on and follows the operator.
     let mut events = house.events();
     life.words.send(SafeText::clean("balances", 20)).await.unwrap();
     let mut heard = false;
@@ -549,7 +549,7 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
         );
     }
     life.leave().await;
-    // A redirect is not followed: it could carry the key away.
+    // A redirect is not followed: it could leak the key.
     let elsewhere = Server::playing(Style::Openai, Vec::new()).await;
     let to: &'static str = Box::leak(format!("location: {}/chat/completions\r\n", elsewhere.url).into_boxed_str());
     let server = Server::playing(Style::Openai, vec![Step::Refuses(307, to, ""); 9]).await;
@@ -573,7 +573,7 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
         let life = house.life("ada", "trade-executor", brain(setup(&server, style)));
         let asked = server.asked_times(3).await;
         let again = asked.last().unwrap().1.to_string();
-        // The answer that repeats the key is discarded as a whole: its call is not made, and it is not sent back.
+        // An answer that repeats the key is discarded completely: its call is not made, and it is not sent back.
         assert!(!again.contains("keep it") && !again.contains("tool_use") && !again.contains(KEY), "{again}");
         life.leave().await;
         let told = drain(&mut events);
@@ -584,7 +584,7 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
             "its call is not made: {text}"
         );
     }
-    // Nor do the words with which it says that it cannot think.
+    // Nor is the key in its message that it cannot think.
     let house = House::new().await;
     let mut events = house.events();
     let server = Server::playing(Style::Openai, vec![Step::Faults("no credit for sk-test-0123456789"); 99]).await;
@@ -629,11 +629,11 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
         let server = Server::playing(style, steps.clone()).await;
         let few = ModelSetup { calls: 3, ..setup(&server, style) };
         let mut life = house.life("ada", "trade-executor", brain(few));
-        // Used up is no fault.
+        // An exhausted budget is not a fault.
         assert_eq!(life.brains_end().await, Vec::<String>::new());
         assert_eq!((server.asked().len(), life.pi.open_offers()), (4, 0));
         life.leave().await;
-        // Its own count of a hundred tokens an answer is not believed: what went over the wire counts.
+        // The endpoint's own count of a hundred tokens per answer is not trusted: the transferred bytes count.
         let server = Server::playing(style, steps).await;
         let few = ModelSetup { tokens: 2_000, ..setup(&server, style) };
         let mut life = house.life("ada", "trade-executor", brain(few));
@@ -644,8 +644,8 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
     assert_eq!(house.sent().await, before);
 }
 
-/// Its owner's goal and strategy, its open offers and what came of its earlier calls are part of every tick. It hears of
-/// concrete tools in its own terms alone, since it can call none of them.
+/// Every tick contains the owner's goal and strategy, the open offers and the results of earlier calls. Concrete tools
+/// appear only in the agent's own terms, since it cannot call them.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_tick_brings_its_goal_its_offers_and_its_past() {
     let house = House::new().await;

@@ -1,4 +1,4 @@
-//! What a model, and whoever answers in its name, may use up, and what of an answer it is shown.
+//! Resource limits of a model and of its endpoint, and the parts of an answer that are shown.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ async fn answers_without_an_end_are_given_up() {
         for (step, wanted) in [
             (Step::Pings, "larger than 4 MiB"),
             (Step::Trickles, "without an end in 1 s"),
-            // Of a reason without an end enough is read to know that there is none.
+            // An endless reason is read up to a limit.
             (Step::Rants, "the endpoint returned 500"),
         ] {
-            // Only the trickle is told by time.
+            // Only the trickle is detected by time.
             let longest = if matches!(step, Step::Trickles) { 1 } else { 300 };
             let server = Server::playing(style, vec![step.clone(); 99]).await;
             let patient = ModelSetup {
@@ -43,11 +43,11 @@ async fn answers_without_an_end_are_given_up() {
 async fn what_came_to_nothing_is_paid_for_all_the_same() {
     let house = House::new().await;
     for style in STYLES {
-        // Sixty-four thousand bytes of words are some eight thousand tokens, and no answer.
+        // 64,000 bytes of text are about 8,000 tokens, without a complete answer.
         let server = Server::playing(style, vec![Step::Floods; 99]).await;
         let few = ModelSetup { tokens: 5_000, ..setup(&server, style) };
         let mut life = house.life("ada", "trade-executor", brain(few));
-        // Used up is no fault.
+        // An exhausted budget is not a fault.
         assert_eq!(life.brains_end().await, Vec::<String>::new());
         assert_eq!(server.asked().len(), 1);
         life.leave().await;
@@ -63,7 +63,7 @@ async fn it_leaves_while_nobody_answers() {
         let life = house.life("ada", "trade-executor", brain(patient));
         server.asked_times(1).await;
         life.leave().await;
-        // And while it waits to ask again.
+        // And while it waits to retry.
         let server = Server::playing(style, vec![Step::Refuses(503, "retry-after: 100\r\n", ""); 9]).await;
         let life = house.life("ada", "trade-executor", brain(setup(&server, style)));
         server.asked_times(1).await;

@@ -1,5 +1,5 @@
-//! What the shows trade has room to every limit of the demo policy whenever it comes: a market that has moved meanwhile
-//! refuses none of it, and lets nobody be asked who was not to be.
+//! Trades of the scenarios are within every limit of the demo policy at any time: market movement neither blocks one
+//! nor causes an unplanned approval request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 
 use crate::world::House;
 
-/// The market's longest wave is furthest out at every multiple of this age, in seconds, and the shortest as well.
+/// The market's longest wave peaks at every multiple of this age, in seconds, and so does the shortest.
 const APART: u64 = 900;
 
-/// So many of them are looked at: two hours.
+/// Number of tested multiples: two hours.
 const MOMENTS: u64 = 8;
 
-/// The demo's policy with a little less than it lets be lost, so that what passes here has room there.
+/// The demo preset with a slightly lower loss limit, so that trades that pass here have a margin.
 const TIGHTER: &str = "preset = \"demo\"\nmax_loss_bps = 190\nmax_tool_calls_per_minute = 100000\n";
 
-/// A clock that only the test moves.
+/// Clock that only the test advances.
 #[derive(Debug)]
 struct Moved(AtomicU64);
 
@@ -36,7 +36,7 @@ impl Clock for Moved {
     }
 }
 
-/// Lets so many seconds pass, in blocks as they come while the devnet's own past is made.
+/// Lets this many seconds pass, with blocks as in the devnet's generated past.
 async fn pass(house: &House, clock: &Moved, seconds: u64) {
     const STEP: u64 = 20;
     for _ in 0..seconds / STEP {
@@ -47,7 +47,7 @@ async fn pass(house: &House, clock: &Moved, seconds: u64) {
     }
 }
 
-/// Every trade that is to succeed in some show, each once, by the words of its parameters.
+/// Every trade that must succeed in a scenario, once, by its parameters.
 fn trades() -> BTreeMap<String, Value> {
     let trades = |beat: &Beat| {
         let kind = beat.params["kind"].as_str().unwrap_or_default();
@@ -65,10 +65,10 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
     assert!(trades.len() >= 15, "{trades:#?}");
     let clock = Arc::new(Moved(AtomicU64::new(1_800_000_000_000)));
     let sandbox = SandboxConfig {
-        // The seed of a show where nobody says otherwise.
+        // Default seed of a scenario.
         seed: 0,
         start_time: clock.now_seconds(),
-        // Blocks are made by the test alone, on a chain that makes some.
+        // Only the test makes blocks, on a chain that has an interval.
         pace: Pace::Every(Duration::from_secs(365 * 86_400)),
         clock: Some(clock.clone()),
         market: MarketMode::On,
@@ -76,7 +76,7 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
     };
     let house = House::on(sandbox, TIGHTER, ApprovalMode::Never, clock.clone()).await.with_orders();
     let account = house.world.account.unwrap();
-    // What a show has bought or carried over before it sells it there.
+    // Tokens that a scenario buys or bridges before it sells them.
     for (chain, token, raw) in [
         (0, Token::Uni, 50_000_000_000_000_000_000_u128),
         (0, Token::Link, 50_000_000_000_000_000_000),
@@ -92,7 +92,7 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
         for (what, action) in &trades {
             let looked = golem.call("preview_action", action.clone()).await;
             assert_eq!(looked.status, Status::Simulated, "{moment}: {what}: {:#?}", looked.error);
-            // Above the thousand dollars of the policy are those of the shows that tell of a decision.
+            // Only scenarios about decisions exceed the policy's thousand dollars.
             let asks = action["params"]["amount"] == "0.36";
             let data = looked.data.unwrap();
             assert_eq!(data["approval"] == "approval", asks, "{moment}: {what}: {data:#}");

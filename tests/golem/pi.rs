@@ -1,4 +1,4 @@
-//! Preview, commit, cancel, ask, remember, stop; and what each role sees.
+//! Preview, commit, cancel, query, remember, stop; and the tools of each archetype.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     assert_eq!(data["delegation"], json!(["golem-instance", "trade-executor"]));
     assert!(data["reads"]["uniswap_get_quote"]["amount_out"].is_string(), "{data:#}");
     assert_eq!((house.sent().await, golem.open_offers()), (before, 1));
-    // Another hash is another action; the offer stands.
+    // Another hash is another action; the offer stays open.
     let mut wrong = permit(&previewed);
     wrong["simulation_hash"] = json!(format!("0x{}", "11".repeat(32)));
     let refused = golem.call("commit_action", wrong).await;
@@ -46,7 +46,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     let again = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!((code(&again), again.status), (ErrorCode::PermitConsumed, Status::Blocked));
     assert_eq!(house.sent().await, before + 2);
-    // One story in the events: one start, one end, of one call.
+    // One call in the events: one start, one end.
     let told = drain(&mut events);
     let of = |wanted: fn(&EventKind) -> bool| {
         told.iter().filter(|event| event.call_id == Some(done.call_id) && wanted(&event.kind)).count()
@@ -54,7 +54,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     assert_eq!(of(|kind| matches!(kind, EventKind::ToolStart(_))), 1);
     assert_eq!(of(|kind| matches!(kind, EventKind::ToolEnd(_))), 1);
     assert_eq!(of(|kind| matches!(kind, EventKind::PermitConsumed(_))), 1);
-    // And one in the memory.
+    // And one episode in the memory.
     let topic = Topic::of("swap", &swap("WETH", "USDC", "0.1")["params"]);
     let last = golem.memory().alike(&topic, 10).unwrap();
     assert_eq!((last.len(), last[0].outcome), (1, Outcome::Done));
@@ -63,7 +63,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), 1);
 }
 
-/// An auction of a few seconds, through preview and commit; its hash.
+/// Places an auction of a few seconds through preview and commit; returns its hash.
 async fn auctioned(golem: &PiSession, params: &Value) -> B256 {
     let previewed = golem.call("preview_action", params.clone()).await;
     let placed = golem.call("commit_action", permit(&previewed)).await;
@@ -90,7 +90,7 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
         let nudge = || async { drop(chain.devnet.mine().await.unwrap()) };
         let record = orders.wait(hash, Duration::from_secs(120), nudge).await.unwrap();
         assert_eq!((record.status.as_str(), record.is_live()), ("expired", false), "{record:#?}");
-        // Asked of its memory, it has heard of the end.
+        // The memory query has found the order's end.
         let found = golem.call("query_grimoire", json!({"query": "expired"})).await;
         assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), number);
         assert_eq!((last()[0].outcome, last()[0].code.as_deref()), (Outcome::Lapsed, Some("UNISWAPX_ORDER_EXPIRED")));
@@ -118,7 +118,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
     let told = drain(&mut events);
     let told = told.iter().any(|event| matches!(&event.kind, EventKind::MemoryHits(hits) if hits.similar == 3));
     assert!(told);
-    // A role without the memory category learns nothing.
+    // An archetype without the memory category learns nothing.
     let other = house.golem("bob", "trade-executor");
     for _ in 0..4 {
         let previewed = other.call("preview_action", swap("WETH", "USDC", "0.02")).await;
@@ -127,7 +127,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
     }
 }
 
-/// Swaps that failed for want of slippage ask for more, and never for so much that the next one is refused for it.
+/// Swaps that failed for lack of slippage ask for more, but never for so much that the next one is refused for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn experience_asks_for_no_more_than_phase_and_policy_take() {
     let house = House::new().await;
@@ -153,7 +153,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
         golem.memory().record(failed).await.unwrap();
     }
     params["params"]["slippage_bps"] = json!(28);
-    // Cautious takes 30 bps, and a quarter more than 28 would be 35.
+    // Cautious permits 30 bps, and 28 plus a quarter would be 35.
     for (phase, to) in [(Phase::Thriving, 35), (Phase::Cautious, 30)] {
         house.phase.send_replace(phase);
         let previewed = golem.call("preview_action", params.clone()).await;
@@ -164,7 +164,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
     }
 }
 
-/// The same pair is one topic, however it is spelled.
+/// The same pair is one topic in any spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
     let house = House::new().await;
@@ -178,7 +178,7 @@ async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
         let done = golem.call("commit_action", permit(&previewed)).await;
         assert_eq!(done.status, Status::Success, "{done:#?}");
     }
-    // What was remembered before there was one spelling stands under this one.
+    // Memories from before the unified spelling are found under it.
     let topic = Topic::of("swap", &swap("WETH", "USDC", "1")["params"]);
     assert_eq!(golem.memory().alike(&topic, 10).unwrap().len(), 3);
     let mut action = swap(&address.to_lowercase(), "Usdc", "0.01");
@@ -245,11 +245,11 @@ async fn two_golems_see_their_own_tools_only() {
     assert!(message.contains("which the role `pool-researcher` does not have"), "{message}");
     let pools = json!({"query": "chain", "params": {"chain": "ethereum"}});
     assert_eq!(researcher.call("query_state", pools).await.status, Status::Success);
-    // Nothing but the eight answers, under any name that a concrete tool has.
+    // Only the eight tools answer, under no name of a concrete tool.
     for def in ALL_TOOL_DEFS {
         assert_eq!(code(&trader.call(def.meta.name, json!({})).await), ErrorCode::ToolUnknown, "{}", def.meta.name);
     }
-    // And no write answers a question.
+    // And no write answers a query.
     let asked = json!({"query": "uniswap_execute_swap", "params": {}});
     assert_eq!(code(&trader.call("query_state", asked).await), ErrorCode::ValidationFailed);
 }
@@ -313,7 +313,7 @@ async fn a_question_is_answered_by_what_reads_alone() {
     let house = House::new().await;
     let golem = house.golem("ada", "trade-executor");
     let before = house.sent().await;
-    // Whole and within every limit: as a question it must come to nothing all the same.
+    // Complete and within every limit: as a query it must still have no effect.
     let approve = json!({"token": "USDC", "spender": "0x000000000022D473030F116dDEE9F6B43aC78BA3", "amount": "5",
         "chain": "ethereum"});
     let swap = json!({"token_in": "USDC", "token_out": "WETH", "amount": "5", "chain": "ethereum",

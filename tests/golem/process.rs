@@ -1,5 +1,5 @@
-//! A brain that is a program: the Python example, and programs that end, flood, talk nonsense, fall silent and do not
-//! listen. Whatever they do, no offer stays open and the Golem lives on.
+//! A brain that is a process: the Python example, and programs that end, flood, send nonsense, fall silent or do not
+//! read. Whatever they do, no offer stays open and the Golem lives on.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn brain(house: &House, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> 
     Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits, confinement))
 }
 
-/// A brain that is these lines of Python. `say` and `hear` are given.
+/// Brain with these lines of Python. `say` and `hear` are provided.
 fn script(house: &House, text: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     const HEAD: &str = "import json, os, signal, subprocess, sys, time\n\
         def say(**line):\n    print(json.dumps(line), flush=True)\n\
@@ -43,7 +43,7 @@ fn script(house: &House, text: &str, limits: ProcessLimits) -> Box<ProcessBrain>
     brain(house, &format!("python3 '{}'", file.display()), limits)
 }
 
-/// Waits for something among the events.
+/// Waits for an event that satisfies `wanted`.
 async fn until(events: &mut Receiver, what: &str, mut wanted: impl FnMut(&Event) -> bool) -> Arc<Event> {
     let begun = Instant::now();
     loop {
@@ -55,7 +55,7 @@ async fn until(events: &mut Receiver, what: &str, mut wanted: impl FnMut(&Event)
     }
 }
 
-/// The Golem lives on: it hears the operator and does what it says.
+/// Asserts that the Golem lives on: it receives the operator's message and acts on it.
 async fn hears(life: &Life, events: &mut Receiver) {
     life.words.send(SafeText::clean("balances", 40)).await.unwrap();
     let heard = |event: &Event| match &event.kind {
@@ -92,7 +92,7 @@ async fn the_python_example_sells_through_preview_and_commit() {
     life.leave().await;
 }
 
-/// What a program is told at first of what it may do, and the step that it may tell of.
+/// A program first receives its tools' advice, and may report its step.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     if !python() {
@@ -122,11 +122,11 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let meta = |tool: &str| catalog.get(tool).unwrap().def.meta;
     let swap = meta("uniswap_execute_swap");
-    // Its role has no memory to be advised of.
+    // Its archetype has no memory, so there is no advice about it.
     let wanted =
         json!([swap.prompt_guidelines.cautious, swap.description, meta("uniswap_get_quote").description, false]);
     assert_eq!(serde_json::from_str::<Value>(&told.unwrap()).unwrap(), wanted);
-    // Led by a program; the second of three; and one that there is not.
+    // Led by a program; the second of three; and one that does not exist.
     assert_eq!(steps, [None, Some((2, 3)), None]);
     life.leave().await;
 }
@@ -155,7 +155,7 @@ async fn a_program_is_asked_as_often_as_it_is_to_be() {
     life.leave().await;
 }
 
-/// A program is told what it acts with and within, and finds which of its lines was refused.
+/// A program receives its account and limits, and learns which of its lines was rejected.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
     if !python() {
@@ -220,7 +220,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     assert!(why[0].contains("killed by signal 9"), "{why:?}");
     assert_eq!((life.pi.open_offers(), house.sent().await), (0, before));
     hears(&life, &mut events).await;
-    // What it had started went with it.
+    // Its child processes ended with it.
     let begun = Instant::now();
     while alive(helper) {
         assert!(begun.elapsed() < Duration::from_secs(60), "its helper goes on");
@@ -229,7 +229,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     life.leave().await;
 }
 
-/// Whether a process runs, and is not merely waiting to be counted out.
+/// True if a process runs and is not a zombie.
 fn alive(id: u32) -> bool {
     let state = Command::new("ps").args(["-o", "stat=", "-p", &id.to_string()]).output().unwrap();
     let state = String::from_utf8_lossy(&state.stdout).trim().to_owned();
@@ -256,7 +256,7 @@ async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
     assert_eq!(house.sent().await, before);
 }
 
-/// What the operator has asked for beside a brain does not go with it: only what the brain itself has open does.
+/// Requests of the operator survive the brain: only the brain's own offers end with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_asked_for_outlives_the_brain() {
     if !python() {
@@ -267,7 +267,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     let text = "hear('tick')\nassert offer()['status'] == 'simulated'\nsay(type='think', text='offered')\n\
         hear('words')\nos.kill(os.getpid(), signal.SIGKILL)\n";
     let mut events = house.events();
-    // It says nothing while the operator acts, however long that takes here.
+    // It stays silent while the operator acts, however long that takes here.
     let patient = ProcessLimits { patience: Duration::from_secs(600), ..LIMITS };
     let mut life = house.life("ada", "trade-executor", script(&house, text, patient));
     let thinks = |wanted: &'static str| {
@@ -279,7 +279,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     until(&mut events, "its offer", thinks("offered")).await;
     let say = async |words: &str| life.words.send(SafeText::clean(words, 200)).await.unwrap();
     let swap = "swap token_in=WETH token_out=USDC amount=0.05 chain=ethereum prefer_uniswapx=false";
-    // One that is only offered, and one that waits for a yes to it.
+    // One that is only offered, and one that waits for approval.
     say(&format!("preview_action {swap}")).await;
     until(&mut events, "the operator's offer", thinks("You said: preview_action")).await;
     assert_eq!(life.pi.open_offers(), 2);
@@ -317,7 +317,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         ),
         ("while True: say(type='idle')\n", LIMITS, "more than 200 lines in a second"),
         ("while True: sys.stdout.write('x' * 65536)\n", LIMITS, "a line of more than 128 KiB"),
-        // Bytes that are no text, and objects that are cut in the middle, one of them after another.
+        // Invalid UTF-8, and truncated objects, one after another.
         (
             "for n in range(40):\n    sys.stdout.buffer.write(b'\\xff\\xfe{\\n' if n % 2 == 0 else b'{\"type\":\"idle\"\\n')\n    \
              sys.stdout.flush()\n    time.sleep(0.01)\ntime.sleep(60)\n",
@@ -330,14 +330,14 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
             "keeps writing invalid lines",
         ),
         ("hear('tick')\ntime.sleep(600)\n", quick, "it has not answered for 1 s"),
-        // Nonsense is no answer to a tick.
+        // Nonsense is not an answer to a tick.
         (
             "hear('tick')\nfor n in range(40):\n    print('{}', flush=True)\n    time.sleep(1)\ntime.sleep(600)\n",
             quick,
             "it has not answered for 1 s",
         ),
-        // Answers are large and it never reads one: its pipe fills, and then our patience. It says so little in a second
-        // that what is heard late is not too much either.
+        // Answers are large and it reads none: its pipe fills up, until the timeout. It sends so little per second that
+        // late lines stay within the limits, too.
         (
             "n = 0\nwhile True:\n    n += 1\n    say(type='call', id=str(n), tool='x' * 60, params={})\n    time.sleep(0.02)\n",
             ProcessLimits { calls: 1_000_000, ..LIMITS },
@@ -368,14 +368,14 @@ async fn what_a_program_may_use_up_is_held() {
     }
     let house = House::new().await;
     let mut events = house.events();
-    // What this program has in its environment and a brain has no use for; shells, which start some interpreters, set a few
-    // of their own anew.
+    // Environment variables of this process that a brain needs; shells, which start some interpreters, set a few of
+    // their own.
     const USEFUL: &str = "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR SYSTEMROOT PYTHONPATH PWD OLDPWD SHLVL _";
     let foreign = std::env::vars().map(|(name, _)| name);
     let foreign = foreign.filter(|name| !USEFUL.split(' ').any(|one| one == name) && !name.starts_with("PYENV"));
     let foreign = serde_json::to_string(&foreign.collect::<Vec<_>>()).unwrap();
-    // Its secrets are not in its environment; six calls at once, which take their time,
-    // are four and two refused; five in all, and no more.
+    // Its secrets are not in its environment; of six simultaneous calls four run and two are refused; five in total,
+    // and no more.
     let text = format!("FOREIGN = {foreign}\n")
         + "hello = hear('hello')\nassert len(hello['tools']) == 8, hello\n\
         assert [k for k in hello['kinds'] if k['kind'] == 'swap'][0]['parameters']['properties']['amount']\n\
@@ -415,7 +415,7 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
     }
     let house = House::new().await;
     let mut events = house.events();
-    // Fewer lines than would end it, and longer ones than are worth keeping.
+    // Fewer lines than would end it, and longer ones than are stored.
     let text = "hello = hear('hello')\nhear('tick')\n\
         for n in range(180): say(type='think', text='%03d ' % n + 'blah ' * 199)\n\
         say(type='done')\n";
@@ -429,7 +429,7 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
     let kept: usize = thoughts.iter().map(String::len).sum();
     assert!(kept > 50_000 && kept < 131_072, "{kept} of 180,000 bytes");
     assert_eq!(thoughts.iter().filter(|text| text.contains("too much output")).count(), 1);
-    // What is kept for the operator's own words is not used up by it.
+    // The capacity reserved for the operator's messages is not used up by it.
     hears(&life, &mut events).await;
     life.leave().await;
 }
@@ -458,12 +458,12 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     life.words.send(SafeText::clean("are you there", 40)).await.unwrap();
     let heard = until(&mut events, "the program's answer", thinks("heard are you there after ")).await;
     let EventKind::GolemThought(heard) = &heard.kind else { unreachable!() };
-    // A program that is asked has had four of them.
+    // A program that is being asked has received four of them.
     assert_eq!(heard.text.as_str(), "heard are you there after 0 under pause");
     life.leave().await;
 }
 
-/// Twice the same id, and a tick that is not answered: neither is taken for something else.
+/// A repeated id, and an unanswered tick: neither is mistaken for something else.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
     if !python() {
@@ -493,7 +493,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
     }
     let house = House::new().await;
     let before = house.sent().await;
-    // Four previews are begun, and nobody waits for their answers.
+    // Four previews are started, and nobody waits for their answers.
     let text = "hear('tick')\nparams = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum')\n\
         params['prefer_uniswapx'] = False\n\
         lines = [dict(type='call', id=str(n), tool='preview_action', params=dict(kind='swap', params=params)) \
@@ -506,7 +506,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
         let why = life.brains_end().await;
         assert!(why[0].contains("killed by signal 9"), "{why:?}");
         assert_eq!(life.pi.open_offers(), 0);
-        // Whatever it had begun comes to an end, and no offer comes of it.
+        // All started calls end, and no offer results.
         life.words.send(SafeText::clean("balances", 40)).await.unwrap();
         let (mut told, begun) = (Vec::new(), Instant::now());
         loop {

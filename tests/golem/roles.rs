@@ -1,4 +1,4 @@
-//! A session whose Golem has another role: it sees that role's tools, and no others.
+//! A session whose Golem has another archetype: it sees that archetype's tools, and no others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-/// What somebody finds in a seat.
+/// Contents of a seat, as an actor finds them.
 struct Found {
     role: String,
     tools: BTreeSet<&'static str>,
-    /// What comes of a swap all the same.
+    /// Result of a swap that is tried anyway.
     swap: Option<ErrorCode>,
 }
 
-/// Looks around, and stays.
+/// Actor that reports its seat and stays.
 struct Looking(oneshot::Sender<Found>);
 
 impl Actor for Looking {
@@ -57,7 +57,7 @@ async fn a_session_gives_its_golem_the_tools_of_its_role_and_no_others() {
     };
     let ready = tokio::time::timeout(Duration::from_secs(240), ready).await.unwrap();
     assert_eq!(ready.role.as_str(), "pool-researcher");
-    // The news are read on, so that nobody waits to tell some.
+    // Messages are still read, so that no sender blocks.
     let reading = tokio::spawn(async move { while news.recv().await.is_some() {} });
     let found = tokio::time::timeout(Duration::from_secs(240), told).await.unwrap().unwrap();
     let (all, roles) = (Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(), Archetypes::load(None).unwrap());

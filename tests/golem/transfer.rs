@@ -1,4 +1,4 @@
-//! `wallet_transfer_token` under the operator's own rules: who may be paid, what is asked about, and what arrives.
+//! `wallet_transfer_token` under the operator's rules: permitted recipients, approvals, and the arriving amounts.
 
 use alloy::primitives::{Address, U256, address};
 use alloy::providers::Provider as _;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::last_will::databases;
 use crate::world::{House, permit};
 
-/// Nobody that this wallet has to do with.
+/// Recipient without any relation to this wallet.
 const FRIEND: Address = address!("00000000000000000000000000000000000f41e4");
-/// An address that a note names.
+/// Address that a note names.
 const ATTACKER: &str = "0x00000000000000000000000000000000DeaDBeef";
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 
-/// Up to so many dollars the operator wants to hear nothing, and the friend is on the list.
+/// Policy that needs no approval up to this many dollars, with the friend on the list.
 fn trusting(dollars: u32) -> String {
     format!(
         "preset = \"demo\"\nallowed_recipients = [\"{FRIEND}\"]\n\
@@ -32,7 +32,7 @@ fn transfer(token: &str, recipient: &str, amount: &str) -> Value {
     json!({"kind": "transfer", "params": params})
 }
 
-/// Previews and commits.
+/// Previews and commits an action.
 async fn done(golem: &PiSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     if previewed.status != Status::Simulated {
@@ -45,7 +45,7 @@ fn code(response: &ToolResponse) -> Option<ErrorCode> {
     response.error.as_ref().map(|error| error.code())
 }
 
-/// The rules that stand against it, by name.
+/// Names of the violated rules.
 fn rules(response: &ToolResponse) -> Vec<String> {
     let told = serde_json::to_value(response.error.as_ref()).unwrap();
     let violated = told["details"]["violations"].as_array().cloned().unwrap_or_default();
@@ -95,7 +95,7 @@ async fn tokens_and_coin_arrive_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
-    // The demo's policy names nothing: everybody is first seen, and nobody is here to be asked.
+    // The demo preset names nobody: every recipient is new, and nobody can approve.
     let house = House::with_policy("preset = \"demo\"\n").await;
     let golem = house.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", transfer("USDC", ATTACKER, "1")).await;
@@ -103,12 +103,12 @@ async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
     assert!(told.contains("for the first time") && told.contains("gives something away"), "{told}");
     let refused = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
-    // Somebody named is not first seen, and is asked about all the same.
+    // A named recipient is not new, but still needs approval.
     let house = House::with_policy(&format!("preset = \"demo\"\nallowed_recipients = [\"{FRIEND}\"]\n")).await;
     let golem = house.golem("ada", "trade-executor");
     let refused = done(&golem, transfer("USDC", &FRIEND.to_string(), "1")).await;
     assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
-    // Above what the policy names.
+    // Above the policy's limit.
     let house = House::with_policy(&trusting(20)).await;
     let golem = house.golem("ada", "trade-executor");
     let below = done(&golem, transfer("USDC", &FRIEND.to_string(), "5")).await;
@@ -134,10 +134,10 @@ async fn a_recipient_that_a_note_names_is_refused_with_its_rule() {
         );
         assert!(rules(&refused).contains(&"allowed_recipients".to_owned()), "{refused:#?}");
     }
-    // A friend gets no more than the caps leave either.
+    // Spending limits apply to a friend, too.
     let refused = done(&golem, transfer("USDC", &FRIEND.to_string(), "2600")).await;
     assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
-    // And nothing once only exits pass.
+    // Nothing is paid once only exits pass.
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
         house.phase.send_replace(phase);
         let refused = done(&golem, transfer("USDC", &FRIEND.to_string(), "1")).await;
@@ -169,12 +169,12 @@ async fn what_would_be_lost_is_not_sent() {
         let why = refused.error.unwrap();
         assert!(why.message().contains(wanted), "{recipient} {amount}: {}", why.message());
     }
-    // All of the coin but for its gas.
+    // The whole native balance except its gas.
     let all = golem.call("preview_action", transfer("ETH", &FRIEND.to_string(), "max")).await;
     let told = all.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default();
     assert_eq!(code(&all), Some(ErrorCode::SafetySpendingLimitExceeded), "only the cap stands against it: {told}");
     assert!(!told.contains("simulation"), "what is left pays the gas: {told}");
-    // The chain by its number, or by nothing at all.
+    // The chain by its number, or not at all.
     for chain in [json!({"chain_id": 31_337}), json!({})] {
         let mut params = json!({"token": "ETH", "recipient": FRIEND.to_string(), "amount": "0.001"});
         params.as_object_mut().unwrap().extend(chain.as_object().unwrap().clone());
@@ -191,12 +191,12 @@ async fn a_fee_that_a_token_keeps_is_told() {
     let token = house.address(Token::FeeOnTransfer).to_string();
     let params = json!({"token": token, "recipient": FRIEND.to_string(), "amount": "max", "chain_id": "ethereum"});
     let refused = golem.call("preview_action", json!({"kind": "transfer", "params": params})).await;
-    // Its price cannot be told, and what cannot be told is not sent; what was wanted stands on the trail.
+    // Its price is unknown, so it is not sent; the attempt is in the audit log.
     assert_eq!(code(&refused), Some(ErrorCode::SafetyPriceUnknown), "{refused:#?}");
     let asked = "SELECT json_extract(body, '$.wanted') FROM audit_entry WHERE kind = 'action:refused'";
     let trail = databases(house.folder.path());
     let wanted: Vec<String> = trail.iter().filter_map(|one| one.query_row(asked, [], |row| row.get(0)).ok()).collect();
-    // The token keeps a hundredth of what moves.
+    // The token keeps a hundredth of each transfer.
     let expected = format!("0.000000000001 TOLL leave, {FRIEND} gets 0.00000000000099: the token keeps a fee");
     assert_eq!(wanted, [expected]);
 }

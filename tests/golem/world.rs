@@ -1,4 +1,4 @@
-//! A devnet as `bardo call` has one, with a home of its own, and Golems in it.
+//! Test harness: a devnet as `bardo call` has one, with its own home, and Golems in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ use tokio::task::JoinHandle;
 
 pub struct House {
     pub folder: tempfile::TempDir,
-    /// Programs of brains: outside the folder that is closed to them.
+    /// Programs of brains, outside the folder that they cannot access.
     pub programs: tempfile::TempDir,
     pub fabric: Fabric,
     pub stop: StopFile,
@@ -54,10 +54,10 @@ pub struct House {
     sandbox: Option<Sandbox>,
 }
 
-/// A Golem that lives.
-/// What the owner of every Golem here wants.
+/// Goal of every Golem's owner here.
 pub const GOAL: &str = "Keep half in WETH and trade little.";
 
+/// A live Golem.
 pub struct Life {
     pub pi: PiSession,
     pub words: mpsc::Sender<SafeText>,
@@ -68,13 +68,13 @@ pub struct Life {
 }
 
 impl Life {
-    /// How its brain ended: what was wrong, nothing where all was well.
+    /// Faults with which its brain ended; empty if there were none.
     pub async fn brains_end(&mut self) -> Vec<String> {
         let over = self.played.wait_for(Played::is_over);
         tokio::time::timeout(Duration::from_secs(120), over).await.expect("the brain goes on").unwrap().missed.clone()
     }
 
-    /// Ends it as a session does.
+    /// Ends it like a session.
     pub async fn leave(self) {
         self.leave.send_replace(true);
         tokio::time::timeout(Duration::from_secs(60), self.running).await.expect("it does not leave").unwrap();
@@ -86,33 +86,33 @@ impl House {
         Self::with_policy("").await
     }
 
-    /// A house whose operator has written this policy over the demo's.
+    /// Harness with this policy over the demo preset.
     pub async fn with_policy(policy: &str) -> Self {
         Self::made(policy, ApprovalMode::Never).await
     }
 
-    /// The same, with an operator who is asked.
+    /// Harness with an operator who is asked for approval.
     pub async fn asking(policy: &str) -> Self {
         Self::made(policy, ApprovalMode::Ask).await
     }
 
-    /// The same, with somebody to whom orders are handed in.
+    /// Adds the settlement services for orders.
     pub fn with_orders(mut self) -> Self {
         let world = Arc::into_inner(self.world).expect("nobody has it yet");
         self.world = Arc::new(world.with_orders(self.acting.pipeline.orders().cloned()));
         self
     }
 
-    /// The same, with calls counted by the operator's rules.
-    #[allow(dead_code)] // The attacks count them; the Golem's own tests make more calls than any policy allows.
+    /// Counts calls under the operator's rules.
+    #[allow(dead_code)] // The attacks count them; the Golem's own tests make more calls than any policy permits.
     pub fn counting_calls(mut self) -> Self {
         let world = Arc::into_inner(self.world).expect("nobody has it yet");
         self.world = Arc::new(world.under(Arc::clone(&self.rules)));
         self
     }
 
-    /// The same, with quotes from this source.
-    #[allow(dead_code)] // Not every test program needs it.
+    /// Uses this quote source.
+    #[allow(dead_code)] // Not every test program uses it.
     pub fn quoting_from(mut self, quotes: Arc<dyn QuoteSource>) -> Self {
         let world = Arc::into_inner(self.world).expect("nobody has it yet");
         self.world = Arc::new(world.quoting_from(quotes));
@@ -124,7 +124,7 @@ impl House {
         Self::on(Self::still(&clock), policy, approve, clock).await
     }
 
-    /// A devnet on which nothing happens by itself.
+    /// Devnet without activity of its own.
     pub fn still(clock: &Arc<dyn Clock>) -> SandboxConfig {
         SandboxConfig {
             seed: 1,
@@ -136,20 +136,20 @@ impl House {
         }
     }
 
-    /// A house in which everybody who shares the world's sources of prices is told these.
+    /// Harness in which all users of the shared price sources get these prices.
     pub async fn told(policy: &str, prices: fn(PriceChain) -> PriceChain) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Self::built(Self::still(&clock), (policy, ""), ApprovalMode::Never, clock, Some(prices)).await
     }
 
-    /// A house with these lines of policy over the demo's, and of configuration.
-    #[allow(dead_code)] // Not every test program needs it.
+    /// Harness with these lines of policy over the demo preset, and of configuration.
+    #[allow(dead_code)] // Not every test program uses it.
     pub async fn configured(policy: &str, config: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Self::built(Self::still(&clock), (policy, config), ApprovalMode::Never, clock, None).await
     }
 
-    /// The same on a devnet as somebody else wants it, at the time of this clock.
+    /// Harness on another devnet, with this clock.
     pub async fn on(sandbox: SandboxConfig, policy: &str, approve: ApprovalMode, clock: Arc<dyn Clock>) -> Self {
         Self::built(sandbox, (policy, ""), approve, clock, None).await
     }
@@ -206,7 +206,7 @@ impl House {
         }
     }
 
-    /// What calls tools in this one's name, with those that the role can reach.
+    /// Executor in this Golem's name, with the tools of its archetype.
     pub fn executor(&self, name: &str, role: &str) -> Executor {
         Executor::new(ExecutorConfig {
             catalog: self.roles.reach(role, &self.catalog).unwrap(),
@@ -240,7 +240,7 @@ impl House {
         PiSession::new(config).unwrap()
     }
 
-    /// A Golem that lives, led by `brain`.
+    /// A live Golem that is led by `brain`.
     pub fn life(&self, name: &str, role: &str, brain: Box<dyn Brain>) -> Life {
         let (words, heard) = mpsc::channel(16);
         let (leave, leaving) = watch::channel(false);
@@ -272,18 +272,18 @@ impl House {
         Life { pi, words, leave, stopped, played, running }
     }
 
-    /// Gives the wallet so much of a token that anybody may mint, from an account that is not the Golem's.
+    /// Mints this amount of a public test token for the wallet, from another account.
     pub async fn give(&self, token: Token, raw: U256) {
         let call = OpenMint::mintCall { to: self.world.account.unwrap(), value: raw };
         self.outside(TxKind::Call(self.address(token)), call.abi_encode().into()).await;
     }
 
-    /// Makes a contract, from an account that is not the Golem's.
+    /// Deploys a contract from another account.
     pub async fn deploy(&self, code: Bytes) -> Address {
         self.outside(TxKind::Create, code).await.unwrap()
     }
 
-    /// A transaction from an account that is not the Golem's; what it makes, where it makes a contract.
+    /// Sends a transaction from another account; returns the created contract, if any.
     pub async fn outside(&self, to: TxKind, input: Bytes) -> Option<Address> {
         let party = Party::development_accounts().unwrap().swap_remove(9);
         let provider = self.world.chains()[0].client.provider();
@@ -304,7 +304,7 @@ impl House {
         receipt.contract_address
     }
 
-    /// Which of the wallet's tokens this account could take, on all chains.
+    /// Wallet tokens with an allowance for this account, on all chains.
     pub async fn spendable_by(&self, spender: Address) -> Vec<String> {
         let mut found = Vec::new();
         let owner = self.world.account.unwrap();
@@ -322,7 +322,7 @@ impl House {
         found
     }
 
-    /// Where a token of the devnet stands.
+    /// Address of a devnet token.
     pub fn address(&self, token: Token) -> Address {
         self.sandbox.as_ref().unwrap().chains()[0].deployment.token(token).unwrap()
     }
@@ -340,7 +340,7 @@ impl House {
         self.fabric.subscribe(50_000)
     }
 
-    /// How many transactions the wallet has sent, on all chains.
+    /// Number of transactions that the wallet has sent, on all chains.
     pub async fn sent(&self) -> u64 {
         let mut sent = 0;
         for chain in self.world.chains() {
@@ -363,7 +363,7 @@ pub fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
     }})
 }
 
-/// What a commit takes of a preview's answer.
+/// Parameters of a commit, from a preview's answer.
 pub fn permit(previewed: &ToolResponse) -> Value {
     let data = previewed.data.as_ref().unwrap_or_else(|| panic!("{previewed:#?}"));
     json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]})

@@ -1,4 +1,4 @@
-//! The engine around a test's world: tools over its chain, under rules of a policy, acting by its account.
+//! The engine over a test chain: tools under a policy's rules, acting with the test's account.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::world::World;
 
-/// The demo's rules with these lines over them, on a ledger, with the stop file in `folder`.
+/// The demo preset with these lines, on a ledger, with the stop file in `folder`.
 pub fn ruled(world: &World, folder: &Path, store: &Store, lines: &str) -> Arc<OperatorRules> {
     let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("policy.toml")).unwrap();
     let networks = [world.client.network().clone()];
@@ -26,7 +26,7 @@ pub fn ruled(world: &World, folder: &Path, store: &Store, lines: &str) -> Arc<Op
     Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks))
 }
 
-/// The world's chain as tools see it, and whose account they speak of.
+/// The test chain as tools see it, with its account.
 pub fn seen(world: &World) -> engine::World {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
@@ -34,21 +34,21 @@ pub fn seen(world: &World) -> engine::World {
     engine::World::new(clock, Some(world.account()), chains, vec![])
 }
 
-/// The world's account acting through this pipeline, and what says how its Golem is.
+/// The test account acting through this pipeline, and the sender of its Golem's phase.
 pub fn acting(world: &World, pipeline: Pipeline, approve: ApprovalMode) -> (Acting, watch::Sender<Phase>) {
     let (phase, own) = watch::channel(Phase::Thriving);
     let paper = bardo::engine::Paper::default();
     (Acting { pipeline, account: world.wallet.clone(), phase: own, approve, paper }, phase)
 }
 
-/// Where answers are kept under their keys, in a folder of its own.
+/// Store for answers under idempotency keys, in a temporary folder.
 pub fn keys() -> (Store, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
     (store, folder)
 }
 
-/// An executor of these tools that says what happens on `fabric`.
+/// Executor of these tools that emits to `fabric`.
 pub fn executor(
     catalog: Catalog,
     world: engine::World,

@@ -1,4 +1,4 @@
-//! An endpoint that claims to be ahead of the others: what it says of money is contradicted all the same.
+//! An endpoint that claims to be ahead of the others: its answers about money are still contradicted.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::world::World;
 async fn one_endpoints_word_gives_and_takes_no_rules() {
     let world = World::new(0).await;
     let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
-    // As Multicall3 answers the first four questions: there are no rules, whatever the rest is.
+    // Result of Multicall3 for the first four calls: there are no rules, whatever the rest is.
     let nothing = IMulticall3::Result { success: true, returnData: Bytes::from(U256::ZERO.abi_encode()) };
     let lie = json!(Bytes::from(IMulticall3::aggregate3Call::abi_encode_returns(&vec![nothing; 4])));
     let told = move |method: &str, _| if method == "eth_call" { Fate::Claim(lie.clone()) } else { Fate::Pass };
@@ -49,7 +49,7 @@ async fn one_endpoints_word_gives_and_takes_no_rules() {
     assert_eq!(read(&[&served.url(), &served.url()]).await.unwrap(), None, "they agree");
 }
 
-/// What the liar says when it is asked this; nothing of it is so.
+/// The liar's false answer to this method.
 fn lie(method: &str) -> Option<Value> {
     match method {
         "eth_getTransactionReceipt" => Some(Value::Null),
@@ -78,7 +78,7 @@ async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
         endpoints: [served.url(), liar.url.clone()].iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
     };
     let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
-    // Both have told their heads, and the honest one has answered often enough to be judged by them.
+    // Both have reported their heads, and the honest one has answered often enough to be judged by them.
     let mut health = client.health_handle();
     while health.now().endpoints.iter().any(|endpoint| endpoint.lag_blocks.is_none()) {
         health.next().await.unwrap();
@@ -87,7 +87,7 @@ async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
         client.provider().get_chain_id().await.unwrap();
     }
     let real = world.client.provider();
-    // Others make blocks of this chain too, with and without transactions.
+    // Other accounts make blocks of this chain, too, with and without transactions.
     let mut latest = real.get_block(BlockId::latest()).await.unwrap().unwrap();
     let hash = loop {
         if let Some(hash) = latest.transactions.hashes().next() {
@@ -106,7 +106,7 @@ async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
         let said: Result<Value, _> = provider.raw_request(method.into(), params.clone()).await;
         let refused = ProviderError::from(said.expect_err(method));
         assert!(matches!(refused, ProviderError::Disagreement { .. }), "{method}: {refused:?}");
-        // The chain says something, and something else than the liar.
+        // The chain has an answer, which differs from the liar's.
         let really: Value = real.raw_request(method.into(), params).await.unwrap();
         assert_ne!(really, lie(method).unwrap(), "{method}");
     }

@@ -1,4 +1,4 @@
-//! A swap through the whole program against anvil that carries the devnet's contracts: the binary, over HTTP, with the
+//! A swap through the whole program with an anvil that has the devnet's contracts: the binary, over HTTP, with the
 //! address book in a file.
 
 use std::path::Path;
@@ -47,7 +47,7 @@ async fn a_swap_over_anvil_does_what_it_claims_once() {
     let permit2 = world.contract(Contract::Permit2);
     let holds = async |token| ask(&provider, token, Erc20::balanceOfCall { owner }).await;
     let before = [holds(weth).await, holds(usdc).await];
-    // A chain that nobody uses makes no block here, and one whose last block is old is not traded on.
+    // An idle anvil makes no block, and a chain with an old last block is not traded on.
     let fresh = async || provider.raw_request::<_, Value>("evm_mine".into(), ()).await.unwrap();
     fresh().await;
     let rehearsed = call(home.path(), anvil.url(), &["--dry-run"]);

@@ -1,4 +1,4 @@
-//! What a hostile reading of the pipeline found: each of these fails where its mend is taken out.
+//! Regression tests for the findings of an adversarial review: each fails without its fix.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::world::{ASKED, Hook, World, cents, leg};
 
 const HUNDRED: u64 = 100_000_000;
 
-/// Somebody else gives `to` a hundred USDC.
+/// Another account sends a hundred USDC to `to`.
 async fn gift(client: &ChainClient, usdc: Address, to: Address) {
     let party = Party::development_accounts().unwrap().swap_remove(9);
     let provider = client.provider();
@@ -53,7 +53,7 @@ async fn gift(client: &ChainClient, usdc: Address, to: Address) {
     assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
 }
 
-/// What comes in from elsewhere while a plan runs is no less spent.
+/// Inflows from elsewhere during a plan do not reduce the amount spent.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
     let world = World::new(7).await;
@@ -76,7 +76,7 @@ async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
     assert!(cents(*spent) >= 10_000, "100 dollars left the wallet, and {spent} are counted");
 }
 
-/// What no token has so many units of is an allowance without limit, whatever its last bit.
+/// An amount above every token's supply is an unlimited allowance, whatever its last bit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
     let world = World::new(3).await;
@@ -101,7 +101,7 @@ async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
     }
 }
 
-/// What the phase forbids when it is signed is not signed, whatever it was when it was looked at.
+/// An action that the phase forbids at the commit is not signed, whatever the phase was at the preview.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
     let world = World::new(6).await;
@@ -121,13 +121,13 @@ async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
     assert_ne!(response.status, Status::Success, "a position was opened in the terminal phase");
 }
 
-/// The demo's rules over a ledger of their own.
+/// The demo preset with its own ledger.
 fn demo(world: &World, folder: &Path) -> (Pipeline, Store) {
     let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
     (world.pipeline_under(ruled(world, folder, &store, ""), &store), store)
 }
 
-/// The transaction that uses the permit up sees a phase that became worse while it was being prepared.
+/// The transaction that consumes the permit sees a phase that worsened during the preparation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
     let world = World::new(1).await;
@@ -147,7 +147,7 @@ async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
     assert!(world.book.ends.lock().unwrap().is_empty(), "nothing was held");
 }
 
-/// Each leg of a plan is decided in the phase of then.
+/// Each step of a plan is checked in its present phase.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
     let world = World::new(2).await;
@@ -176,14 +176,14 @@ async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
     );
 }
 
-/// A policy that an earlier version of the program read from the same text otherwise is not what was agreed to.
+/// A policy text that an earlier version of the program parsed differently was not approved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preset_that_became_looser_with_a_new_version_waits() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
     let path = folder.path().join("policy.toml");
     std::fs::write(&path, "preset = \"demo\"\n").unwrap();
-    // What held under the program before: the same text, and another hash since its preset was another.
+    // The policy in force under the earlier program: the same text, with another hash because its preset differed.
     store
         .write(|transaction| -> Result<(), bardo::store::StoreError> {
             transaction.execute(
@@ -200,7 +200,8 @@ async fn a_preset_that_became_looser_with_a_new_version_waits() {
     assert!(rules.pending().is_some(), "other rules than were agreed to hold, and nobody was asked");
 }
 
-/// What is tighter is kept as what holds, even where it is first seen on a thread without a runtime, as in the gate.
+/// A tightened policy is stored as the one in force, even if it is first read on a thread without a runtime, as in the
+/// gate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tightening_first_seen_inside_the_gate_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,8 +234,8 @@ async fn a_tightening_first_seen_inside_the_gate_is_kept() {
     panic!("what holds was not kept");
 }
 
-/// The operator accepts a looser policy in another program, thinks again and puts the file back: then the looser one has
-/// not been agreed to any more.
+/// The operator approves a looser policy in another process, reconsiders and restores the file: the looser one is then
+/// no longer approved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +260,7 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
         .unwrap()
     };
     assert_eq!(held(), agreed.as_slice());
-    // Files with one length and one moment look alike; these differ in length.
+    // Files of the same length and time look alike; these differ in length.
     std::fs::write(&path, loose).unwrap();
     assert_eq!(console.policy().hash(), agreed, "the looser one waits");
     let other = rules(there).await;
@@ -268,12 +269,12 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
     let proof = proof(folder.path(), Authorisation::AcceptPolicy { hash: waits }, now);
     other.accept(waits, "operator", now, proof).await.unwrap().unwrap();
     assert_eq!(held(), waits.as_slice());
-    // The console never took it. The file is put back.
+    // The console never adopted it. The file is restored.
     std::fs::write(&path, tight).unwrap();
     assert_eq!(console.policy().hash(), agreed);
     for _ in 0..2_400 {
         if held() != waits.as_slice() {
-            // And where the looser one is written once more, it waits for a decision.
+            // If the looser one is written again, it waits for a decision.
             std::fs::write(&path, loose).unwrap();
             assert!(rules(open()).await.pending().is_some());
             return;
@@ -283,7 +284,7 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
     panic!("the looser policy holds without anybody's word");
 }
 
-/// A standing approval ends with a stop, even one that was lifted before anybody looked.
+/// A standing approval ends with a stop, even with one that was lifted before anyone read it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_halt_ends_standing_approvals() {
     let world = World::new(3).await;

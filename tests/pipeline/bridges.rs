@@ -1,5 +1,5 @@
-//! Bridge orders by the tools, between both chains of a devnet of their own: delivered and repaid, locked and given back
-//! after their time, refused where the destination stands still. What came and went is asked of the chains.
+//! Bridge orders by the tools, between both chains of a devnet: delivered and repaid, locked and refunded after their
+//! deadline, refused if the destination makes no blocks. Flows are read from the chains.
 
 mod lying;
 mod reorged;
@@ -34,15 +34,15 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, still};
 
-/// What is sent: 100 USDC.
+/// Sent amount: 100 USDC.
 const AMOUNT: u64 = 100_000_000;
-/// What the settler waits for news of a delivery, after it can no longer be delivered.
+/// Seconds that the settler waits for news of a delivery after the fill deadline.
 const REFUND_DELAY: u64 = 30;
 
 const POLICY: &str = "preset = \"demo\"\nmax_trades_per_hour = 1000\nmax_tool_calls_per_minute = 10000\n";
 
 fn quiet() -> SandboxConfig {
-    // Time is moved far here: a feed that is written meanwhile would be from the future.
+    // Time is advanced far here: a feed update meanwhile would be from the future.
     still(21, false)
 }
 
@@ -60,12 +60,12 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Everything as `bardo call` has it, over chains that make blocks only here.
+    /// The same setup as `bardo call`, with chains that make blocks only here.
     pub async fn open() -> Self {
         Self::open_under("").await
     }
 
-    /// The same with these lines in the policy.
+    /// Adds these lines to the policy.
     async fn open_under(lines: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("policy-devnet.toml"), format!("{POLICY}{lines}")).unwrap();
@@ -77,7 +77,7 @@ impl Bridge {
         Self { executor, world, orders, account, sandbox, store, rules, pipeline, signer, _home: home }
     }
 
-    /// The same orders as somebody sees them whose way to the origin is this.
+    /// The same orders with this client for the origin chain.
     pub fn seen_over(&self, origin: ChainClient) -> Orders {
         let destination = self.world.chain("base").unwrap().client.clone();
         let chain = |client| OrderChain {
@@ -122,7 +122,7 @@ impl Bridge {
         self.call("intent_refund", json!({"intent_id": id.to_string()})).await
     }
 
-    /// Blocks on these chains, in turn, until the intent stands so; nothing after twenty.
+    /// Makes blocks on these chains in turn until the intent has this status; `None` after twenty.
     async fn blocks_until(&self, id: B256, chains: &[&str], status: &str) -> Option<Record> {
         for _ in 0..20 {
             let record = self.orders.look(id).await.unwrap();
@@ -136,7 +136,7 @@ impl Bridge {
         None
     }
 
-    /// An intent that a relayer has locked. What all of them overlook or drop is made void and sent anew.
+    /// An intent that a relayer has locked. One that all of them overlook or drop is cancelled and sent again.
     pub async fn locked(&self, seconds: u64) -> (B256, Record) {
         for _ in 0..4 {
             let id = self.sent(seconds).await;
@@ -149,13 +149,13 @@ impl Bridge {
         panic!("no relayer locks anything");
     }
 
-    /// The time of the block that a chain makes next.
+    /// Timestamp of the next block of a chain.
     async fn next_time(&self, chain: &SandboxChain) -> u64 {
         chain.devnet.run(|chain: &mut Chain| chain.next_context().timestamp).await.unwrap()
     }
 
-    /// Both chains make a block that is so many seconds after whichever of them is ahead: of blocks that are made within
-    /// a second each is a second later than its parent, so that the one which makes more of them runs away.
+    /// Both chains make a block this many seconds after the later of them. Blocks within the same second are each a
+    /// second later than their parent, so the chain that makes more of them runs ahead.
     async fn pass(&self, seconds: u64) {
         let mut latest = 0;
         for chain in self.sandbox.chains() {
@@ -164,7 +164,7 @@ impl Bridge {
         self.pass_to(latest + seconds).await;
     }
 
-    /// Both chains make a block of this time.
+    /// Both chains make a block with this timestamp.
     async fn pass_to(&self, time: u64) {
         for chain in self.sandbox.chains() {
             let made = chain.devnet.run(move |chain: &mut Chain| chain.set_next_timestamp(time)).await.unwrap();
@@ -188,7 +188,7 @@ impl Bridge {
         self.ask(name, token, Erc20::balanceOfCall { owner }).await
     }
 
-    /// What the account has on both chains, and what the origin's settler holds.
+    /// Balances of the account on both chains, and of the origin's settler.
     async fn purses(&self) -> [U256; 3] {
         let settler = self.chain("ethereum").deployment.contracts["originSettler"];
         [
@@ -198,7 +198,7 @@ impl Bridge {
         ]
     }
 
-    /// What a swap on ethereum that enters a position is refused for; nothing where it is done.
+    /// Rule that refuses a swap into a new position on ethereum; `None` if it succeeds.
     async fn swap_refused(&self) -> Option<String> {
         let params = json!({"token_in": "USDC", "token_out": "UNI", "amount": "1", "chain": "ethereum"});
         let response = self.call("uniswap_execute_swap", params).await;
@@ -210,7 +210,7 @@ impl Bridge {
         Some(rules.collect::<Vec<_>>().join(" "))
     }
 
-    /// The stop-loss's marks on both chains, in millionths of a dollar.
+    /// High-water marks of the stop-loss on both chains, in millionths of a dollar.
     fn marks(&self) -> [i64; 2] {
         let account = self.account.to_string();
         [31_337, 31_338].map(|chain| {
@@ -226,7 +226,7 @@ impl Bridge {
         })
     }
 
-    /// Sets how much of the coin the account has on ethereum; answers how much it had.
+    /// Sets the account's native balance on ethereum; returns the previous one.
     async fn set_coin(&self, wei: U256) -> U256 {
         let account = self.account;
         let set = move |chain: &mut Chain| {
@@ -265,7 +265,7 @@ fn card(record: &Record) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
     let bridge = Bridge::open().await;
-    // Relayers forget some of what they have locked: then another one is sent.
+    // Relayers forget some locked orders: then another one is sent.
     let mut delivered = None;
     for _ in 0..4 {
         let had = bridge.purses().await;
@@ -273,11 +273,11 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
         let locked = [had[0] - U256::from(AMOUNT), had[1], had[2] + U256::from(AMOUNT)];
         assert_eq!(bridge.purses().await, locked);
         assert!(card(&record)["money"].as_str().unwrap().contains("locked in settler 0x"), "{record:#?}");
-        // What is locked is nobody's to take back while it can be delivered.
+        // A locked order cannot be refunded while it can be delivered.
         let early = bridge.refund(id).await;
         assert_eq!(code(&early), Some(ErrorCode::ValidationFailed));
         assert!(message(&early).contains("the intent is filling"), "{early:#?}");
-        // Nor is there anything left that could be made void.
+        // Nor is there anything left to cancel.
         let void = bridge.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
         assert_eq!(code(&void), Some(ErrorCode::ValidationFailed), "{void:#?}");
         assert!(message(&void).contains("its money is locked already: locked in settler 0x"), "{void:#?}");
@@ -291,7 +291,7 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
     let least = intent.data.outputAmount;
     assert!(least > U256::from(AMOUNT * 95 / 100), "{least}");
     assert_eq!(bridge.purses().await[1] - had[1], least, "to the unit what was signed for");
-    // Whoever delivered is repaid by the messenger, and only then the order has ended.
+    // The messenger repays the filler, and only then the order has ended.
     for _ in 0..20 {
         if bridge.orders.look(id).await.unwrap().stage == Stage::Ended {
             break;
@@ -310,7 +310,7 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
 async fn what_nobody_delivers_comes_back_after_its_time() {
     let bridge = Bridge::open().await;
     let had = bridge.purses().await;
-    // The destination makes no block before the time is over: nobody can deliver.
+    // The destination makes no block before the deadline: nobody can deliver.
     let (id, record) = bridge.locked(60).await;
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let last = u64::from(intent.fill_deadline);
@@ -318,10 +318,10 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     let record = bridge.orders.look(id).await.unwrap();
     assert_eq!((record.status.as_str(), record.stage), ("expired", Stage::Submitted));
     assert!(card(&record)["money"].as_str().unwrap().contains("intent_refund"), "{record:#?}");
-    // The first second in which the settler gives it back, not the last in which it could be delivered.
+    // First second in which the settler refunds it, not the last in which it could be delivered.
     let from = card(&record)["refund_from"].as_u64().unwrap();
     assert_eq!(from, last + REFUND_DELAY + 1, "{record:#?}");
-    // A delivery may have been made in the last moment: the settler waits for the news of it.
+    // A delivery may have been made at the last moment: the settler waits for news of it.
     let early = bridge.refund(id).await;
     assert_eq!(code(&early), Some(ErrorCode::NotYet), "{early:#?}");
     let wait = early.error.as_ref().unwrap().details()["retry_after_seconds"].as_u64().unwrap();
@@ -340,7 +340,7 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "refunded"));
     assert!(card(&record)["refunded"].is_object() && card(&record)["delivered"].is_null(), "{record:#?}");
 
-    // Once is enough, and only for a bridge order of one's own.
+    // Refunding works once, and only for the account's own bridge orders.
     let again = bridge.refund(id).await;
     assert!(message(&again).contains("the intent is refunded"), "{again:#?}");
     let unknown = bridge.refund(B256::repeat_byte(7)).await;
@@ -348,13 +348,13 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     assert_eq!(bridge.deposit(id).await, 3);
 }
 
-/// Of some 25,000 dollars 100 are under way: more than the stop-loss lets be lost, and not lost.
+/// 100 of about 25,000 dollars are in transit: more than the stop-loss permits as a loss, but not lost.
 const NARROW: &str = "stop_loss_pct = \"0.3\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
     let bridge = Bridge::open_under(NARROW).await;
-    // A tenth of a coin is 340 dollars.
+    // A tenth of a native token is 340 dollars.
     let poorer = async || {
         let coin = U256::from(10).pow(U256::from(17));
         let had = bridge.set_coin(U256::ZERO).await;
@@ -365,7 +365,7 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
     };
     let stop_loss = Some("stop_loss_pct".to_owned());
     let mut delivered = None;
-    // Relayers forget some of what they have locked: then another one is sent.
+    // Relayers forget some locked orders: then another one is sent.
     for _ in 0..4 {
         let (id, _) = bridge.locked(600).await;
         assert_eq!(bridge.swap_refused().await, None, "it is locked, not lost");
@@ -385,7 +385,7 @@ async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
         bridge.pass(1).await;
     }
     assert_eq!(bridge.orders.record(id).unwrap().stage, Stage::Ended);
-    // The mark has gone with the money: a hundred dollars and a few cents of what was lost before, from one to the other.
+    // The mark moved with the money: a hundred dollars plus a few cents of earlier losses, from one chain to the other.
     let after = bridge.marks();
     let went = before[0] - after[0];
     assert!((99_000_000..=102_000_000).contains(&went), "{before:?} {after:?}");
@@ -410,7 +410,7 @@ async fn what_comes_back_from_a_bridge_is_no_loss_and_moves_no_mark() {
     let marks = bridge.marks();
     let last = u64::from(intent.fill_deadline);
     bridge.pass_to(last + 10).await;
-    // Nobody knows any more where it is, until it is back: anybody may send it here.
+    // Its location is unknown until it is back: anyone may complete the refund.
     assert_eq!(bridge.swap_refused().await.as_deref(), Some("stop_loss_pct"));
     bridge.pass_to(last + 10 + REFUND_DELAY).await;
     let back = bridge.refund(id).await;
@@ -430,7 +430,7 @@ async fn an_intent_to_a_chain_that_stands_still_is_refused_before_it_is_signed()
     assert_eq!(code(&refused), Some(ErrorCode::CrossChainDestinationDegraded), "{refused:#?}");
     assert_eq!(refused.status, Status::Error);
     assert!(message(&refused).contains("base") && message(&refused).contains("makes no blocks"), "{refused:#?}");
-    // One that only seems to go on: its latest block is older than many of its block times.
+    // A chain that only seems to run: its latest block is older than many of its block times.
     base.set_mining(Mining::Interval(Duration::from_secs(3_600))).await.unwrap();
     let origin = &bridge.chain("ethereum").devnet;
     origin.set_mining(Mining::Manual).await.unwrap();
@@ -479,7 +479,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
         assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ValidationFailed)), "{garbled}");
         assert!(message(&response).contains("intent_id"), "{garbled}: {response:#?}");
     }
-    // And where what is wrong is the chain's: the settler over there is not the known one.
+    // And if the fault is the chain's: the settler there is not the known one.
     let settler = bridge.chain("base").deployment.contracts["destinationSettler"];
     let put = move |chain: &mut Chain| {
         let known = chain.state().code(settler);
@@ -492,7 +492,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
     assert_eq!(code(&response), Some(ErrorCode::ChainUnsupported), "{response:#?}");
     assert!(message(&response).contains("other code than the known one"), "{response:#?}");
     bridge.chain("base").devnet.run(move |chain: &mut Chain| chain.set_code(settler, known)).await.unwrap().unwrap();
-    // The same here, where the money would be locked.
+    // The same on the origin, where the money would be locked.
     let settler = bridge.chain("ethereum").deployment.contracts["originSettler"];
     let put = move |chain: &mut Chain| chain.set_code(settler, Bytes::from_static(&[0x5f, 0x5f, 0xf3])).unwrap();
     bridge.chain("ethereum").devnet.run(put).await.unwrap();
@@ -504,7 +504,7 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
     assert_eq!(bridge.nonce().await, nonce);
 }
 
-/// What arrives is valued by the token that its chain knows, not by what a proposal says of it.
+/// Arriving tokens are valued by their chain's description, not by the proposal's.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_arrives_is_described_as_its_chain_does() {
     let bridge = Bridge::open().await;

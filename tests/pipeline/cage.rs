@@ -1,4 +1,4 @@
-//! The owner's policy contract, asked before anything is signed.
+//! Checks of the owner's policy contract before every signature.
 
 use alloy::primitives::{Address, Bytes, FixedBytes, U256};
 use alloy::sol_types::SolCall as _;
@@ -42,7 +42,7 @@ fn rules(world: &World, calls: Vec<CallRule>, most: u128) -> Rules {
     }
 }
 
-/// What the contract stands against, each as `rule | limit | value | what would pass`.
+/// Violations by the contract's rules, each as `rule | limit | value | what would pass`.
 async fn stands_against(world: &World, proposal: Proposal) -> Vec<String> {
     let refusal = world.preview(proposal).await.expect_err("nothing stands against it");
     assert_eq!(refusal.code, ErrorCode::SafetyCageViolation, "{refusal:?}");
@@ -72,7 +72,7 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
     drop(passed);
 
     configure(&calls, u128::from(HUNDRED) - 1).await;
-    // A hundred are asked for, and a millionth less may go.
+    // A hundred are requested, and a millionth less is permitted.
     let usdc = world.contract_of(&world.usdc);
     let (most, asked) = (format!("99.999999 USDC ({usdc})"), format!("100 USDC ({usdc})"));
     let rule = "policy_cage.maxPerTransaction";
@@ -84,7 +84,7 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
         ]
     );
 
-    // `execute(bytes,bytes[],uint256)` of the router, by its published interface, is not on the list.
+    // `execute(bytes,bytes[],uint256)` of the router, from its published interface, is not on the list.
     configure(&calls[..1], u128::MAX).await;
     let router = world.contract(Contract::UniversalRouter);
     assert_eq!(
@@ -95,18 +95,18 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
         )]
     );
 
-    // Nothing was signed for any of it, and without rules it goes again.
+    // Nothing was signed for any of it, and without rules it passes again.
     world.send(cage, clearCall {}).await;
     assert!(world.preview(world.swap(HUNDRED).await).await.is_ok());
 }
 
-/// A feed that answers so, with eight decimals.
+/// Installs a feed with this answer and eight decimals.
 async fn feed(at: Address, answer: U256, updated: u64) {
-    // The first word is the round, and what is told for the decimals.
+    // The first word is both the round and the answer to `decimals()`.
     let words = [U256::from(8), answer, U256::from(updated), U256::from(updated), U256::from(8)];
     let mut code = Vec::new();
     for (place, word) in (0_u8..).zip(words) {
-        // PUSH32 word PUSH1 place MSTORE.
+        // PUSH32 word PUSH1 offset MSTORE.
         code.push(0x7f);
         code.extend(word.to_be_bytes::<32>());
         code.extend([0x60, 32 * place, 0x52]);
@@ -117,7 +117,7 @@ async fn feed(at: Address, answer: U256, updated: u64) {
     devnet().devnet.mine().await.unwrap();
 }
 
-/// What the contract would not use as a price is none here either.
+/// A price that the contract would not use counts as missing in the off-chain check, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
     let world = World::new(9).await;
@@ -147,7 +147,7 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
     world.send(cage, clearCall {}).await;
 }
 
-/// Whoever could change the rules could also change them away.
+/// Changes of the rules are privileged: a caller that may change them could remove them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
     let world = World::new(7).await;

@@ -1,4 +1,4 @@
-//! What calls bind the chain to, read back from their bytes, whatever a simulation shows today.
+//! Obligations of calls, read back from their bytes, whatever a simulation shows today.
 
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::SolCall as _;
@@ -29,7 +29,7 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     };
     assert_eq!(read(&world.swap(HUNDRED).await, book), []);
     assert_eq!(read(&world.approval(HUNDRED), book), []);
-    // The calldata would take less than is declared.
+    // The calldata would accept less than the declared minimum.
     assert_eq!(read(&world.swap_enforcing(HUNDRED, Some(number(1))).await, book).len(), 1);
 
     let transfer = |token: Address| -> Leg {
@@ -37,7 +37,7 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     };
     let mut sent = world.proposal(Intent::Transfer, vec![transfer(world.contract_of(&world.usdc))]);
     sent.outflows = vec![Flow { token: world.usdc.clone(), amount: number(5) }];
-    // Whom it pays is in its bytes, and has to be named.
+    // The recipient is in the bytes, and must be declared.
     assert_eq!(read(&sent, book).len(), 1);
     sent.recipients = vec![world.account()];
     assert_eq!(read(&sent, book).len(), 1);
@@ -46,15 +46,15 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     sent.outflows[0].amount = number(4);
     assert_eq!(read(&sent, book).len(), 1);
     sent.outflows[0].amount = number(5);
-    // Nothing in a transfer's bytes brings something in return.
+    // A transfer's bytes promise no inflow.
     sent.inflows = vec![inflow(&world.weth, 1)];
     assert_eq!(read(&sent, book).len(), 1);
-    // A token's call, of a contract that is none of the tokens named.
+    // A call of a token by a contract that is not one of the declared tokens.
     sent.inflows.clear();
     sent.legs = vec![transfer(STRANGER)];
     assert_eq!(read(&sent, book).len(), 1);
 
-    // The same of the chain's coin.
+    // The same for the native token.
     let mut coin = world
         .proposal(Intent::Transfer, vec![Leg { value: number(7), ..leg(Purpose::Main, STRANGER, Default::default()) }]);
     coin.outflows = vec![Flow { token: Token::native(world.client.network()), amount: number(7) }];
@@ -62,12 +62,12 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     coin.recipients = vec![STRANGER];
     assert_eq!(read(&coin, book), []);
 
-    // What is certain of a token is certain once.
+    // The certain part of a flow counts once.
     let mut twice = world.swap(HUNDRED).await;
     twice.inflows.push(twice.inflows[0].clone());
     assert_eq!(read(&twice, book).len(), 1);
 
-    // Wrapping is bound by the one contract that wraps.
+    // Only the wrapping contract makes the wrapped amount certain.
     let deposit = leg(Purpose::Main, world.contract_of(&world.weth), Weth9::depositCall {}.abi_encode().into());
     let mut wrapped = world.proposal(Intent::Swap, vec![Leg { value: number(7), ..deposit }]);
     wrapped.outflows = vec![Flow { token: Token::native(world.client.network()), amount: number(7) }];
@@ -79,7 +79,7 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     assert_eq!(read(&wrapped, book).len(), 1);
 }
 
-/// From a V3 pool into a V2 pair: the pair is paid by the swap before it, and by nobody else's leave.
+/// From a V3 pool into a V2 pair: the pair may be paid only by the preceding swap.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
     let world = World::new(3).await;
@@ -87,7 +87,7 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
     let uni = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap();
     let (uni_token, factory) = (uni.address, world.contract(Contract::V2Factory));
-    // The factory's own word on where the pair is.
+    // The pair's address according to the factory.
     let pair = world.ask(factory, UniswapV2Factory::getPairCall { tokenA: weth, tokenB: uni_token }).await;
     assert!(!pair.is_zero());
     let given = U256::from(HUNDRED);
@@ -154,7 +154,7 @@ async fn a_call_that_is_not_known_is_a_fault() {
         (usdc, call("transferFrom(address,address,uint256)", 3)),
         (usdc, call("increaseAllowance(address,uint256)", 2)),
         (usdc, longer(approve.clone())),
-        // An allowance that moves nothing, of a contract that is none of the tokens named.
+        // An allowance that moves nothing, by a contract that is not one of the declared tokens.
         (STRANGER, approve),
         (usdc, vec![0x09, 0x5e]),
     ] {
@@ -162,7 +162,7 @@ async fn a_call_that_is_not_known_is_a_fault() {
     }
 }
 
-/// Whatever a command of the router pays, it pays the account; and what is to be signed is what it carries.
+/// Every command of the router must pay the account, and the signed message must be the one that the call contains.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_routers_commands_pay_nobody_else() {
     let world = World::new(3).await;
@@ -184,13 +184,13 @@ async fn the_routers_commands_pay_nobody_else() {
         1,
         "a share of somebody's"
     );
-    // A signature that the calldata has no use for would be one to keep.
+    // A signature that the calldata does not use could be kept by someone.
     let mut swap = world.swap(HUNDRED).await;
     let execution = Execution::decode(&swap.legs[1].data, Version::V2_0).unwrap();
     let without = Execution { commands: execution.commands[1..].to_vec(), deadline: execution.deadline };
     swap.legs[1].data = without.encode(Version::V2_0);
     assert_eq!(read(&swap, book).len(), 1);
-    // And it is void no later than it says.
+    // The deadline must not be later than declared.
     let mut late = world.swap(HUNDRED).await;
     late.trade.as_mut().unwrap().deadline -= 1;
     assert_eq!(read(&late, book).len(), 1);

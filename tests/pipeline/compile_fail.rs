@@ -1,16 +1,15 @@
-//! What must not compile: a signature without a capability, a capability made outside the pipeline,
-//! one used twice, one copied. Each case in `compile_fail/` names the error it must end in on its
-//! second line; one case must compile, so that a broken harness shows.
+//! Programs that must not compile: a signature without a capability, a capability created outside the pipeline, one
+//! used twice, one copied. Each case in `compile_fail/` states its expected error on its second line; one case must
+//! compile, so that a broken harness is noticed.
 //!
-//! The cases are compiled against the library that this very test was built with, which takes a
-//! second each; a build of its own would take all dependencies once more.
+//! The cases are compiled with the library that this test was built with, which takes a second each; a separate build
+//! would compile all dependencies again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of built libraries, and the newest build of this one: the one cargo has just made for
-/// this test.
+/// Folder of built libraries, and the newest build of this one: the one that cargo made for this test.
 fn library() -> (PathBuf, PathBuf) {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let built = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| {
@@ -21,7 +20,7 @@ fn library() -> (PathBuf, PathBuf) {
     (folder, newest.expect("the library this test is linked with"))
 }
 
-/// What the compiler says of one case, and whether it compiles.
+/// Compiles one case; returns the compiler's messages and the success.
 fn compile(case: &Path, scratch: &Path) -> (bool, String) {
     let (folder, library) = library();
     let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))

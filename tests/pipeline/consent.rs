@@ -1,4 +1,4 @@
-//! Who must say yes, and to what.
+//! Required approvals, and their scope.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ async fn what_needs_a_yes_waits_for_one() {
     world.desk.answer(permit, Answer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     assert!(world.desk.pending().is_empty());
-    // A yes to one permit is none to another.
+    // An approval of one permit does not cover another.
     let refused = world.pipeline.commit(other.permit.permit_id, Consent::Yes(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
@@ -60,7 +60,7 @@ async fn what_needs_a_yes_waits_for_one() {
     let committed = world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap();
     assert_eq!(committed.state, State::Done);
 
-    // All of it is on the audit trail: what was asked, what was answered, what did not serve.
+    // The audit log has the request, the answer, and the approval that did not apply.
     let trail = world.trail();
     let of = |kind: &str| trail.iter().filter(|(one, _)| one == kind).map(|(_, body)| body).collect::<Vec<_>>();
     let asked = of("approval:requested");
@@ -108,7 +108,7 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
     assert!(world.desk.granted(&second).is_some());
     let third = world.preview(world.swap(HUNDRED).await).await.unwrap();
     assert!(world.desk.granted(&third).is_none(), "the total is used up");
-    // What leaves an allowance behind is never covered.
+    // An action that leaves an allowance is never covered.
     let allowance = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let _ticket = world.desk.ask(Arc::clone(&allowance));
     let refused = world.desk.answer(allowance.permit.permit_id, similar("1000"));
@@ -136,7 +136,7 @@ async fn silence_is_no_refusal_and_no_yes() {
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     assert!(matches!(impatient.ask(preview).decision().await, Decision::Lapsed));
 
-    // What only has to wait passes by itself, and is enough for no more than that.
+    // An action that only has to wait passes by itself, and that suffices for nothing more.
     *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: 0 };
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
@@ -157,7 +157,7 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     let answered = world.desk.answer(first.permit.permit_id, Answer::Once);
     assert_eq!(answered, Err(AnswerError::Expired));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    // Asked anew: the same place, another permit, and what has changed stands beside it.
+    // Requested again: the same number, another permit, and the changes are shown.
     let second = Arc::new(world.preview(world.approval(2 * HUNDRED)).await.unwrap());
     ticket.replace(Arc::clone(&second));
     let open = world.desk.pending();
@@ -171,7 +171,7 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
 }
 
-/// What became worse step by step is marked until it is as good as at first, and not only as good as at one of the steps.
+/// A value that worsened step by step is marked until it is as good as at first, not only as at one of the steps.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
     let world = World::new(0).await;
@@ -213,7 +213,7 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
     let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     assert_eq!(grant.scope(), &Scope::of(&same));
     assert_ne!(grant.scope(), &turned);
-    // What was given in earnest does not cover paper, nor the other way round.
+    // An approval of a real action does not cover paper, or the other way round.
     let mut on_paper = same.clone();
     on_paper.paper = true;
     assert!(world.desk.granted(&on_paper).is_none());
@@ -239,7 +239,7 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     };
     grant().await;
     assert!(world.desk.granted(&*look().await).is_some());
-    // It does not come back with the phase.
+    // It does not return with the phase.
     phase.send_replace(Phase::Cautious);
     phase.send_replace(Phase::Thriving);
     assert!(world.desk.granted(&*look().await).is_none());
@@ -248,7 +248,7 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     let preview = look().await;
     let yes = world.desk.granted(&preview).unwrap();
     let desk = world.desk.clone();
-    // Inside the transaction that uses the permit up.
+    // Inside the transaction that consumes the permit.
     *world.book.on_reserve.lock().unwrap() = Hook::new(move || desk.drop_grants()).into_inner().unwrap();
     let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Yes(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
@@ -272,7 +272,7 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
         let preview = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await;
         Arc::new(preview.unwrap())
     };
-    // Said before it is asked anew: the delay is over by then, and it must not pass by itself.
+    // Answered before it is requested again: the delay is over by then, and it must not pass by itself.
     let first = look().await;
     let mut ticket = world.desk.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
@@ -284,7 +284,7 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
     assert_eq!(reason.as_str(), "not now");
     assert!(world.desk.pending().is_empty());
 
-    // Taken back in the same gap, as at a stop.
+    // Withdrawn in the same gap, as at a stop.
     let first = look().await;
     let mut ticket = world.desk.ask(first);
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
@@ -292,7 +292,7 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
     ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
     assert!(matches!(ticket.decision().await, Decision::Withdrawn { .. }));
 
-    // Said where it cannot be simulated again.
+    // Answered when it cannot be simulated again.
     let first = look().await;
     let mut ticket = world.desk.ask(Arc::clone(&first));
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
@@ -300,7 +300,7 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
     let Some(Decision::Refused { reason }) = ticket.refused_meanwhile().await else { panic!("no refusal") };
     assert_eq!(reason.as_str(), "never");
 
-    // Said to the permit that ran out, after it was asked anew: a no is a no, and a yes is none.
+    // An answer to the expired permit after a new request: a rejection counts, an approval does not.
     waits(&world, 60_000);
     let first = look().await;
     let mut ticket = world.desk.ask(Arc::clone(&first));
@@ -324,7 +324,7 @@ async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
-/// Stores what the approval queue of this world asks for the other processes.
+/// Stores the requests of this chain's approval queue for the other processes.
 async fn lay(world: &World, shared: &Shared) {
     shared.lay(&asked_at(&world.desk, &[], false, |_| Told::default())).await.unwrap();
 }
@@ -338,7 +338,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let no = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
     let refuses = async |permit| other.answer(permit, &no(), &Confirmation::default(), "process 2", 1, None).await;
 
-    // Refused over there under the first permit; here it is asked again meanwhile, and its time passes.
+    // Rejected in the other process under the first permit; meanwhile it is requested again here, and its time passes.
     waits(&world, 20);
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
@@ -350,7 +350,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = second.permit.permit_id;
     ticket.replace(second);
-    // The first is no longer asked; its answer has not been heard.
+    // The first is no longer requested; its answer has not been read.
     shared.lay(&[]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
@@ -363,7 +363,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     shared.forget(vec![first.permit.permit_id]).await.unwrap();
     assert!(shared.heard().unwrap().is_empty());
 
-    // An answer that no holder of the key gave is none, is reported, and keeps no genuine one out.
+    // An answer without a valid tag is ignored, reported, and does not block a genuine one.
     waits(&world, 60_000);
     let odd = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = odd.permit.permit_id;
@@ -384,7 +384,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     shared.forget(vec![permit]).await.unwrap();
     drop(ticket);
 
-    // Once it is being signed, a later refusal is answered that it is over.
+    // Once it is being signed, a later rejection is answered with "over".
     waits(&world, 0);
     let third = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = third.permit.permit_id;

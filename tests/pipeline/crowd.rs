@@ -1,6 +1,5 @@
-//! A thousand commits at once, from two processes on one ledger, against a cap and against a rate: the real rules, the
-//! real ledger, the real commit, signatures and transactions included. What passes is counted; never more passes than
-//! may, and nothing less.
+//! A thousand simultaneous commits, from two processes on one ledger, with a spending limit and with a rate limit: the
+//! real rules, ledger and commits, including signatures and transactions. Exactly as many pass as the limit permits.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -31,16 +30,16 @@ use crate::world::{ASKED, World, leg, trade};
 const FILE: &str = "BARDO_TEST_CROWD";
 const KIND: &str = "BARDO_TEST_CROWD_KIND";
 
-/// Wei given each time: a hundredth of a coin, some 34 dollars.
+/// Wei given each time: a hundredth of a native token, about 34 dollars.
 const SOLD: u64 = 10_000_000_000_000_000;
 
-/// The accounts of this process, and of the other. Each process has a devnet of its own, so each account is one's.
+/// Accounts of this process, and of the other. Each process has its own devnet, so each account belongs to one.
 const ACCOUNTS: [[usize; 3]; 2] = [[0, 5, 6], [1, 2, 3]];
 
-/// Commits of one account.
+/// Number of commits of one account.
 const EACH: usize = 168;
 
-/// What is offered in all, by both.
+/// Number of commits of both processes.
 const OFFERED: usize = 6 * EACH;
 
 const CAP: &str = "max_daily_spend_usd = \"600\"\nmax_trades_per_hour = 100000\n";
@@ -60,8 +59,8 @@ fn rules(folder: &Path, kind: &str, store: &Store, world: &World) -> Arc<Operato
     ruled(world, folder, store, &lines)
 }
 
-/// The coin for UNI: a trade without allowances, so that nothing of one makes another void; and a purchase, which counts
-/// as all that it spends.
+/// Buys UNI with the native token: a trade without allowances, so that none invalidates another, and a purchase, which
+/// counts with all that it spends.
 async fn purchase(world: &World) -> Proposal {
     let (router, amount) = (world.contract(Contract::UniversalRouter), U256::from(SOLD));
     let uni = token::resolve("UNI", world.client.network(), world.client.provider()).await.unwrap();
@@ -102,12 +101,12 @@ async fn purchase(world: &World) -> Proposal {
     }
 }
 
-/// What came of one process's commits.
+/// Results of one process's commits.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Came {
-    /// Bought, by the chain's word.
+    /// Number of purchases, according to the chain.
     done: usize,
-    /// Refused by the cap or the rate.
+    /// Number of refusals by the spending limit or the rate limit.
     refused: usize,
 }
 
@@ -118,7 +117,7 @@ struct Stand {
     nonce: u64,
 }
 
-/// Previews everything while nothing is spent, so that each preview passes.
+/// Previews everything before anything is spent, so that each preview passes.
 async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3]) -> Vec<Stand> {
     let mut worlds = Vec::new();
     // One after the other: other tests wait for accounts, too.
@@ -139,14 +138,14 @@ async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3
     futures::future::join_all(stands).await
 }
 
-/// Commits one, before anybody has committed more: both have a part in it, however unevenly the machine serves them.
+/// Commits one in each process before all others, so that both take part however the machine schedules them.
 async fn first(stands: &mut [Stand]) {
     let stand = &mut stands[0];
     let committed = stand.pipeline.commit(stand.permits.pop().unwrap(), Consent::None).await.unwrap();
     assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
 }
 
-/// Commits everything else at once.
+/// Commits all others at once.
 async fn committed(stands: Vec<Stand>) -> Came {
     let mut came = Came { done: 1, refused: 0 };
     let commits = stands.iter().flat_map(|stand| {
@@ -170,7 +169,7 @@ async fn committed(stands: Vec<Stand>) -> Came {
             }
         }
     }
-    // What the chain says left each account is what was answered.
+    // The answers agree with the accounts' balances on chain.
     let mut sent = 0;
     for stand in &stands {
         sent += stand.world.nonce().await - stand.nonce;
@@ -179,8 +178,8 @@ async fn committed(stands: Vec<Stand>) -> Came {
     came
 }
 
-/// The other process: says when it has previewed and when it has committed the first, waits for the word each time,
-/// commits, says what came of it.
+/// The other process: reports its previews and its first commit, waits for a line each time, commits the rest, and
+/// reports the results.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by the tests of this file, as a process of its own"]
 async fn other_half() {
@@ -197,7 +196,7 @@ async fn other_half() {
     println!("\ncame={} {}", came.done, came.refused);
 }
 
-/// The other process, ended when dropped.
+/// The other process, which is ended on drop.
 struct Other(Child);
 
 impl Drop for Other {
@@ -243,7 +242,7 @@ async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
     (came, folder)
 }
 
-/// The ledger as a program finds it that is started after both have ended.
+/// The ledger as a new process sees it after both have ended.
 async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::Usage, ErrorCode, Vec<String>) {
     let world = World::new(0).await;
     let store = open(folder);
@@ -264,7 +263,7 @@ async fn a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restar
     let spent = used.spent(Span::Day);
     let dollars = |amount: u64| ledger::Micros::new(amount * 1_000_000).unwrap();
     assert!(spent <= dollars(600), "{spent} of 600");
-    // Full but for one more: a hundredth of a coin at 3,400 dollars, some gas, and what the worst gas would have been.
+    // Less than one more fits: a hundredth of a native token at 3,400 dollars, some gas, and the worst-case gas.
     assert!(spent >= dollars(520), "{spent} of 600 after {came:?}");
     assert!((14..=17).contains(&came.done), "{came:?}");
     assert_eq!(used.trades_hour as usize, came.done, "none is lost, none is counted twice");

@@ -1,4 +1,4 @@
-//! What passes by itself has waited by both clocks: the one on the wall, and the one that nobody sets.
+//! A delay must pass on both clocks: the wall clock and the monotonic one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::world::{ASKED, World};
 const HUNDRED: u64 = 100_000_000;
 const DELAY: u64 = 300_000;
 
-/// A clock whose two scales a test moves, each for itself.
+/// Clock with two scales that a test moves independently.
 #[derive(Debug, Default)]
 struct Hands {
     wall: AtomicU64,
@@ -64,7 +64,7 @@ impl Waiting {
         Self { world, hands, desk }
     }
 
-    /// What waits, under a permit that serves for so many minutes.
+    /// A waiting action, under a permit with this lifetime in minutes.
     async fn preview(&self, minutes: u64) -> Arc<bardo::safety::pipeline::Preview> {
         let lasting = self.world.with_permits_of(Duration::from_secs(minutes * 60));
         Arc::new(lasting.preview(self.world.approval(HUNDRED), self.world.wallet.clone(), ASKED).await.unwrap())
@@ -84,7 +84,7 @@ async fn a_clock_that_is_set_forward_lets_nothing_pass() {
     waiting.hands.steady(DELAY);
     assert!(matches!(decision.await, Decision::Approved(_)));
 
-    // Nor does a clock that was set back: what it shows was promised as well.
+    // Nor does setting the clock back: the displayed time was promised as well.
     let mut ticket = waiting.desk.ask(waiting.preview(60).await);
     let mut decision = pin!(ticket.decision());
     waiting.hands.steady(DELAY + 1_000);

@@ -1,5 +1,5 @@
 //! A swap by a session key for its owner, end to end: through the delegation framework's real contracts, with calls in
-//! the place of the signatures that only the owner could make.
+//! place of the signatures that only the owner could make.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ struct Session {
 }
 
 impl Session {
-    /// An owner with 1,000 USDC whose account has the framework's code, and a session key with coin for gas that may
-    /// call what a swap calls and lose at most 200 USDC in one call.
+    /// An owner with 1,000 USDC whose account has the framework's code, and a session key with native tokens for gas.
+    /// The key may make the calls of a swap, and lose at most 200 USDC per call.
     async fn new() -> Self {
         let world = World::new(4).await;
         let network = world.client.network().clone();
@@ -115,11 +115,11 @@ impl Session {
     }
 }
 
-/// The owner's own wallet points its account at the framework's code.
+/// The owner's own wallet delegates its account to the framework's code (EIP-7702).
 async fn become_a_delegator(world: &World, signer: &PrivateKeySigner) {
     let chain_id = world.client.chain_id();
     let address = world.contract(Contract::Eip7702Delegator);
-    // An authorisation takes a nonce of its own, beside its transaction's.
+    // An authorisation takes a nonce of its own, besides its transaction's.
     let authorization = Authorization { chain_id: U256::from(chain_id), address, nonce: 1 };
     let consent = signer.sign_hash_sync(&authorization.signature_hash()).unwrap();
     let transaction = TxEip7702 {
@@ -163,13 +163,13 @@ async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
     assert_eq!(provider.get_transaction_count(session.key).await.unwrap(), 3);
     assert_eq!(provider.get_transaction_count(session.owner).await.unwrap(), nonce);
     assert_eq!(provider.get_balance(session.owner).await.unwrap(), coin);
-    // What was allowed was used up, whole.
+    // The allowance was used up completely.
     let owner = session.owner;
     assert_eq!(session.world.ask(usdc, Erc20::allowanceCall { owner, spender: permit2 }).await, U256::ZERO);
     let inside = session.world.ask(permit2, Permit2::allowanceCall { owner, token: usdc, spender: router }).await;
     assert_eq!(U256::from(inside.amount), U256::ZERO);
 
-    // More than the caveats let it lose: the simulation finds what the enforcer would say, and nothing is sent.
+    // More than the caveats permit as a loss: the simulation shows the enforcer's revert, and nothing is sent.
     let refused = session.swap("201").await;
     assert_eq!(refused.status, Status::Blocked, "{refused:#?}");
     assert_eq!(provider.get_transaction_count(session.key).await.unwrap(), 3);

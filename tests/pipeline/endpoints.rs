@@ -1,4 +1,4 @@
-//! Ends of orders and intents where a chain has several endpoints, one of which lies: its word alone ends nothing.
+//! Ends of orders and intents on a chain with several endpoints, one of which lies: its answer alone ends nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::orders::{Desk, Manner, UsedNonce, order, signed};
 use crate::proxy::{Fate, Proxy};
 use crate::world::devnet;
 
-/// An honest endpoint and one that answers `method` so.
+/// An honest endpoint, and one that lies about `method`.
 struct Endpoints {
     honest: server::Server,
     liar: Proxy,
@@ -42,18 +42,18 @@ impl Endpoints {
         Self { honest, liar, network: network.clone() }
     }
 
-    /// The chain over both.
+    /// Client of both endpoints.
     async fn both(&self) -> ChainClient {
         connect(&self.network, &[self.honest.url(), self.liar.url.clone()]).await
     }
 
-    /// The chain by the liar's word alone.
+    /// Client of the liar only.
     async fn believed(&self) -> ChainClient {
         connect(&self.network, std::slice::from_ref(&self.liar.url)).await
     }
 }
 
-/// A chain behind these endpoints.
+/// Client of a chain behind these endpoints.
 pub async fn connect(network: &Network, urls: &[String]) -> ChainClient {
     let plan = ChainPlan {
         name: network.name.clone(),
@@ -68,7 +68,7 @@ pub async fn connect(network: &Network, urls: &[String]) -> ChainClient {
 async fn one_endpoints_clock_expires_no_order() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    // As Multicall3 answers what is asked of an order: its nonce unused, a time long past its deadline, money enough.
+    // Results of Multicall3 for an order: its nonce unused, a time long after its deadline, enough money.
     let words = [U256::ZERO, U256::from(4_000_000_000u64), U256::MAX, U256::MAX];
     let results: Vec<_> = words
         .iter()
@@ -82,7 +82,7 @@ async fn one_endpoints_clock_expires_no_order() {
     let orders = desk.seen_over(endpoints.believed().await);
     assert_eq!(orders.record(hash).unwrap().stage, Stage::Submitted);
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
-    // The lie is one that would free the money where nobody else is asked.
+    // This lie would free the money if no other endpoint were asked.
     assert_eq!(orders.look(hash).await.unwrap().status.as_str(), "expired");
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), 1);
     desk.clear().await;
@@ -92,7 +92,7 @@ async fn one_endpoints_clock_expires_no_order() {
 async fn one_endpoints_event_cancels_no_order() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    // In the block before that one, the nonce was free.
+    // In the previous block, the nonce was unused.
     let UsedNonce { permit2, block, .. } = desk.use_nonce(hash).await;
     let believer = desk.seen_over(desk.world.client.clone());
     let (word, bit) = nonce_position(signed(&believer.record(hash).unwrap()).info().nonce);
@@ -121,7 +121,7 @@ async fn one_endpoints_word_refunds_no_bridge() {
     let deposit = depositsReturn {
         user: bridge.account,
         fillDeadline: 1,
-        // As the settler numbers them: refunded.
+        // The settler's number for refunded.
         status: 3,
         token: Address::ZERO,
         amount: U256::ZERO,
@@ -136,7 +136,7 @@ async fn one_endpoints_word_refunds_no_bridge() {
     assert_eq!((believed.stage, believed.status.as_str()), (Stage::Ended, "refunded"));
 }
 
-/// A transaction that really is on the chain, for a lie to lean on.
+/// A transaction that exists on the chain, as a base for a lie.
 async fn any_transaction(desk: &Desk) -> (B256, u64) {
     let provider = desk.world.client.provider();
     let mut number = provider.get_block_number().await.unwrap();
@@ -153,7 +153,7 @@ async fn any_transaction(desk: &Desk) -> (B256, u64) {
 async fn one_endpoints_event_fills_no_order() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    // What it leans on: a transaction that is there, and a nonce that is used, by nobody knows what.
+    // The lie's base: an existing transaction, and a nonce that was used by an unknown transaction.
     let (transaction, block) = any_transaction(&desk).await;
     desk.use_nonce(hash).await;
     let believer = desk.seen_over(desk.world.client.clone());
@@ -176,7 +176,7 @@ async fn one_endpoints_event_fills_no_order() {
     assert_ne!(record.stage, Stage::Ended, "{}", record.status);
     assert_ne!(record.status.as_str(), "filled");
     assert!(desk.world.book.ends.lock().unwrap().is_empty(), "nothing is settled");
-    // Where nobody else is asked, it is believed.
+    // If no other endpoint is asked, it is believed.
     let record = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
     assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "filled"));
     desk.clear().await;
@@ -195,7 +195,7 @@ async fn one_endpoints_receipt_settles_no_order() {
         let nonce = signed(&desk.seen_over(desk.world.client.clone()).record(hash).unwrap()).info().nonce;
         let (word, _) = nonce_position(nonce);
         for _ in 0..60 {
-            // As the clock goes: a chain that runs ahead of it would look into the future to everybody else.
+            // In step with the clock: a chain that runs ahead would be in the future for other observers.
             tokio::time::sleep(Duration::from_millis(900)).await;
             drop(devnet().devnet.mine().await.unwrap());
             let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await;
@@ -216,7 +216,7 @@ async fn one_endpoints_receipt_settles_no_order() {
     assert!(desk.seen_over(endpoints.both().await).look(hash).await.is_err(), "they contradict each other");
     assert_ne!(desk.orders.record(hash).unwrap().stage, Stage::Ended);
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), ends, "nothing is settled");
-    // By the chain's own word it brought something, and by the liar's alone nothing.
+    // According to the chain there was an inflow, according to the liar there was none.
     let received = |record: &bardo::safety::orders::Record| {
         let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
         card["fill"]["amount_out"].as_str().unwrap().to_owned()

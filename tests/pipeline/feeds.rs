@@ -1,5 +1,5 @@
-//! A price feed that breaks, and one that goes on saying what it said: nothing is bought or sold by a price that cannot be
-//! told, and what others may take is taken back all the same.
+//! A price feed that breaks, and one that repeats an old answer: nothing is bought or sold without a known price, but
+//! allowances can be revoked.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::acting::{acting, executor, ruled};
 use crate::world::{World, sandbox};
 
-/// A devnet of this file's own: nobody else can use one without prices.
+/// Devnet of this file: other tests cannot use one without prices.
 static FED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
 
 struct Desk {
@@ -41,11 +41,11 @@ impl Desk {
         let world = World::in_step(&FED, 5, sending).await;
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
-        // Permits that no time of this test uses up.
+        // Permits with a lifetime beyond this test.
         let rules = ruled(&world, folder.path(), &store, "");
         let pipeline = world.pipeline_with(rules, &store, Duration::from_secs(86_400));
         let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
-        // Tools and pipeline go by the one clock, which keeps step with the chain's.
+        // Tools and pipeline share one clock, which keeps in step with the chain's.
         let clock: Arc<dyn Clock> = world.clock.clone();
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
         let chains = vec![WorldChain::new(world.client.clone(), prices)];
@@ -55,7 +55,7 @@ impl Desk {
         Self { world, executor, chain: &FED.chains()[0], _phase: phase, _folder: folder }
     }
 
-    /// Time passes, and a block is made, in which the feeds' keeper does what is due.
+    /// Advances time and makes a block, in which the feeds' keeper acts.
     async fn later(&self, seconds: u64) {
         self.chain.devnet.run(move |chain| chain.increase_time(seconds)).await.unwrap();
         self.chain.devnet.mine().await.unwrap();
@@ -68,7 +68,7 @@ impl Desk {
         (response.status, code, format!("{response:#?}"))
     }
 
-    /// What becomes of a purchase and of a sale of the coin.
+    /// Results of a purchase and of a sale of the native token.
     async fn trades(&self) -> Vec<(Status, Option<&'static str>, String)> {
         let mut all = Vec::new();
         for (token_in, token_out, amount) in [("USDC", "WETH", "20"), ("ETH", "USDC", "0.005")] {

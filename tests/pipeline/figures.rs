@@ -1,5 +1,5 @@
-//! What the refusal of a simulation tells a person: each rule's limit, the value that broke it and what would pass, and a
-//! revert in words beside the contract's own, from real contracts on the devnet. Every figure is worked out here.
+//! Figures in the refusal of a simulation: each rule's limit, the violating value and a passing value, and a revert
+//! reason in words beside the contract's own, from real contracts on the devnet. Every figure is computed here.
 
 use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Address, U256};
@@ -24,11 +24,11 @@ const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
 const HONEST: &str = "an action that does what it declares and nothing else";
 
-/// What stands against a proposal, each as `rule | limit | value | what would pass`.
+/// Violations of a proposal, each as `rule | limit | value | what would pass`.
 async fn told(world: &World, proposal: Proposal) -> Vec<String> {
     let refusal = world.preview(proposal).await.expect_err("nothing stands against it");
     assert_eq!(refusal.code, ErrorCode::SafetySimulationFailed, "{refusal:?}");
-    // The sentence has every one of them by rule and value.
+    // The message contains each of them with rule and value.
     for one in &refusal.violations {
         assert!(refusal.message.contains(&format!("{}: {}", one.rule, one.value)), "{}", refusal.message);
     }
@@ -38,7 +38,7 @@ async fn told(world: &World, proposal: Proposal) -> Vec<String> {
     refusal.violations.iter().map(words).collect()
 }
 
-/// Raw units as a person writes them, by long division: digits, a point, and no zeros at the end.
+/// Raw units as whole tokens, by long division: digits, a point, and no zeros at the end.
 fn whole(raw: U256, decimals: u32) -> String {
     let one = U256::from(10).pow(U256::from(decimals));
     let (whole, rest) = raw.div_rem(one);
@@ -50,7 +50,7 @@ fn whole(raw: U256, decimals: u32) -> String {
 }
 
 impl World {
-    /// So many raw units of USDC, of six decimals.
+    /// Raw units of USDC, with six decimals.
     fn in_usdc(&self, raw: u64) -> String {
         format!("{} USDC ({})", whole(U256::from(raw), 6), self.contract_of(&self.usdc))
     }
@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// The swap with other commands in its call, and with the permit that goes with them.
+/// The swap with other commands in its call, and with the matching permit.
 fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut Execution, &mut PermitSingle)) -> Proposal {
     let main = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
     let mut execution = Execution::decode(&main.data, Version::V2_0).unwrap();
@@ -78,7 +78,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
     let (me, permit2, router) =
         (world.account(), world.contract(Contract::Permit2), world.contract(Contract::UniversalRouter));
     let honest = world.swap(HUNDRED).await;
-    // Quoted by the contract, so what comes in is known to the last digit while nobody trades in between.
+    // Quoted by the contract, so the output is known to the last digit while nobody trades in between.
     let comes = honest.inflows[0].expected;
 
     // A millionth less is declared than leaves: by balance, by calldata and by signature.
@@ -99,7 +99,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         ]
     );
 
-    // The smallest unit more is promised than comes.
+    // One raw unit more is promised than arrives.
     let mut more_in = honest.clone();
     more_in.inflows[0].at_least = comes + U256::from(1);
     let least = honest.inflows[0].at_least;
@@ -119,7 +119,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         ]
     );
 
-    // What comes is not named at all: no tool's word describes the token, so its smallest units are told.
+    // The inflow is not declared: no tool describes the token, so raw units are shown.
     let mut unnamed_in = honest.clone();
     unnamed_in.inflows.clear();
     unnamed_in.trade = None;
@@ -129,7 +129,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         format!("undeclared_inflow | nothing of {weth} to {me} | {comes} smallest units of {weth} | {HONEST}");
     assert!(rules.contains(&undeclared), "{rules:#?}");
 
-    // All of it goes to somebody else, under the name of a swap.
+    // The whole output goes to another account, in a declared swap.
     let mut theft = honest.clone();
     let (usdc, transfer) =
         (world.contract_of(&world.usdc), Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) });
@@ -145,7 +145,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         ]
     );
 
-    // Twice as much is allowed as is used: the rest would stay, and the swap declares that none does.
+    // Twice the used amount is allowed: the rest would stay, and the swap declares that none does.
     let mut stays = honest.clone();
     stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
     assert_eq!(
@@ -170,7 +170,7 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     let world = World::new(6).await;
     let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
     let usdc = world.contract_of(&world.usdc);
-    // An allowance for somebody whom the proposal does not name, of everything.
+    // An unlimited allowance for a spender that the proposal does not name.
     let mut wide = world.approval(HUNDRED);
     wide.legs = vec![world.approve(Purpose::Main, STRANGER, U256::MAX)];
     assert_eq!(
@@ -178,7 +178,7 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
         [format!("allowance | none of USDC ({usdc}) for {STRANGER} | an unlimited amount of USDC ({usdc}) | {HONEST}")]
     );
 
-    // Inside Permit2, an hour longer than is declared. 2033-05-18 03:33:20 UTC is the two thousand millionth second.
+    // Inside Permit2, an hour longer than declared. 2033-05-18 03:33:20 UTC is Unix time 2,000,000,000.
     let until = 2_000_000_000_u64;
     let call = bardo::abi::permit2::Permit2::approveCall {
         token: usdc,
@@ -202,7 +202,7 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
         )]
     );
 
-    // To somebody who is not named, for nothing.
+    // A gift to an undeclared recipient.
     let mut gift = world.proposal(
         Intent::Transfer,
         vec![leg(
@@ -226,18 +226,19 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
 }
 
 alloy::sol! {
-    /// Of Permit2, by its published interface.
+    /// Function of Permit2, from its published interface.
     function invalidateNonces(address token, address spender, uint48 newNonce) external;
 }
 
-/// What is neither named nor known is told by what it is: coin, tokens without a description, operators, nonces.
+/// Unknown, undeclared changes are described by their kind: native token, tokens without a description, operators,
+/// nonces.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_else_changes_is_told_by_what_it_is() {
     let world = World::new(6).await;
     let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
 
-    // A hundredth of a coin is wrapped, and nothing of it is declared.
+    // A hundredth of a native token is wrapped without a declaration.
     let mut wrap = leg(Purpose::Main, weth, Weth9::depositCall {}.abi_encode().into());
     wrap.value = U256::from(10).pow(U256::from(16));
     assert_eq!(
@@ -251,7 +252,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
         ]
     );
 
-    // Whoever operates a collection may take all of it.
+    // An operator of a collection may take all of it.
     let positions = world.contract(Contract::V3PositionManager);
     let call = Erc721::setApprovalForAllCall { operator: STRANGER, approved: true };
     let operated = world.proposal(Intent::Approve, vec![leg(Purpose::Main, positions, call.abi_encode().into())]);
@@ -266,7 +267,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
         ]
     );
 
-    // Five signatures to come are made void.
+    // Five future signatures are invalidated.
     let call = invalidateNoncesCall { token: usdc, spender: STRANGER, newNonce: U48::from(5) };
     let voided = world.proposal(Intent::Revoke, vec![leg(Purpose::Main, permit2, call.abi_encode().into())]);
     assert_eq!(
@@ -281,7 +282,7 @@ async fn what_else_changes_is_told_by_what_it_is() {
     );
 }
 
-/// What the first rule named `simulation` says, in words, and what would pass.
+/// Text and advice of the only violation named `simulation`.
 fn said(rules: &[String]) -> &str {
     let rules: Vec<&String> = rules.iter().filter(|rule| rule.starts_with("simulation | ")).collect();
     assert_eq!(rules.len(), 1, "{rules:#?}");
@@ -294,14 +295,14 @@ async fn a_swap_that_reverts_is_told_in_words() {
     let honest = world.swap(HUNDRED).await;
     let expected = honest.inflows[0].expected;
 
-    // The router would have to bring twice what there is.
+    // The router would have to deliver twice the possible output.
     let dear = world.swap_enforcing(HUNDRED, Some(expected * U256::from(2))).await;
     assert_eq!(
         said(&told(&world, dear).await),
         "transaction 2 reverts: the price moved: less than the least you accept would come out; by the contract: \
          V3TooLittleReceived() | the same with a new quote, or with more slippage"
     );
-    // What goes in is bounded the other way where what comes out is fixed.
+    // For an exact output, the input is bounded.
     let most = with_call(honest.clone(), |execution, _| {
         let Command::Swap(Swap { exact, .. }) = &mut execution.commands[1] else { panic!() };
         *exact = Exactness::Out { amount: expected * U256::from(2), in_max: U256::from(HUNDRED) };
@@ -311,7 +312,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
         "transaction 2 reverts: the price moved: more than the most you give would go in; by the contract: \
          V3TooMuchRequested() | the same with a new quote, or with more slippage"
     );
-    // Its time is over: the first second of 1970 is past on every chain.
+    // Past its deadline: the first second of 1970 is over on every chain.
     let late = with_call(honest.clone(), |execution, _| execution.deadline = Some(U256::from(1)));
     assert_eq!(
         said(&told(&world, late).await),
@@ -323,8 +324,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
 async fn a_permit_that_reverts_is_told_in_words() {
     let world = World::new(6).await;
     let honest = world.swap(HUNDRED).await;
-    // The router hands on what Permit2 says of a permit inside an error of its own; what fails while it takes the token
-    // it lets through as it is.
+    // The router wraps Permit2's error about a permit in its own error; errors while it takes the token pass unchanged.
     let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
     assert_eq!(
         said(&told(&world, past).await),
@@ -337,7 +337,7 @@ async fn a_permit_that_reverts_is_told_in_words() {
         "transaction 2 reverts: the signature was used before, or was made void; by the contract: \
          ExecutionFailed(commandIndex: 0, message: …): InvalidNonce() | the same with a new signature"
     );
-    // The allowance is for one unit less than is taken.
+    // The allowance is one unit below the amount taken.
     let small = with_call(honest.clone(), |_, permit| permit.details.amount -= U160::from(1));
     assert_eq!(
         said(&told(&world, small).await),
@@ -350,7 +350,7 @@ async fn a_permit_that_reverts_is_told_in_words() {
         "transaction 2 reverts: the allowance in Permit2 is past its time; by the contract: AllowanceExpired(deadline: \
          1) | the same with a new allowance"
     );
-    // Permit2 itself may take nothing of the token.
+    // Permit2 itself has no allowance for the token.
     let mut alone = honest;
     alone.legs.remove(0);
     assert_eq!(
@@ -369,7 +369,7 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
     let mut more = world.proposal(Intent::Transfer, legs);
     more.outflows = vec![Flow { token: world.usdc.clone(), amount: held + U256::from(1) }];
     more.recipients = vec![STRANGER];
-    // The token subtracts with checks, and names no error of its own.
+    // The token's checked subtraction reverts without a named error.
     assert_eq!(
         said(&told(&world, more).await),
         "transaction 1 reverts: a sum went below zero or beyond its bounds; with a token, less is held or allowed than \
@@ -381,7 +381,7 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
 async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
     let world = World::new(6).await;
     let mut short = world.swap(HUNDRED).await;
-    // Enough to begin with, and less than a swap takes. The account gives every transaction a tenth more than it asks.
+    // Enough gas to start, and less than a swap takes. The account adds a tenth to every gas limit.
     short.legs[1].gas_limit = 60_000;
     assert_eq!(
         said(&told(&world, short).await),
@@ -389,7 +389,7 @@ async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
     );
 }
 
-/// The settlement of an order is a call of somebody else's, and its revert is told the same way.
+/// An order is settled by another account's call, and its revert is reported the same way.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_cannot_be_settled_is_told_in_words() {
     let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;

@@ -1,5 +1,5 @@
-//! Orders that a tool of ours would never make: each field bent by itself, and each time it is said what is wrong. What
-//! is bent is the proposal, after everything else about it was sound.
+//! Orders that Bardo's tools would never make: each field is modified alone, and each time the error names the fault.
+//! The rest of the proposal is valid.
 
 use alloy::primitives::{Address, B256, U256};
 use bardo::abi::erc7683::AcrossOrderData;
@@ -34,7 +34,7 @@ async fn auction(world: &World) -> Proposal {
     auction_of(world, OrderKind::DutchV2).await
 }
 
-/// An order of a kind as the tool proposes it.
+/// An order of this kind as the tool proposes it.
 async fn auction_of(world: &World, kind: OrderKind) -> Proposal {
     let amount = U256::from(AMOUNT);
     let expected = world.quote(amount).await;
@@ -54,7 +54,7 @@ async fn auction_of(world: &World, kind: OrderKind) -> Proposal {
         token_out: weth,
         legs: Legs::ExactIn {
             amount_in: amount,
-            // A priority order asks its least, and what fillers bid comes on top.
+            // A priority order asks for its minimum, and fillers' bids come on top.
             start_out: if kind == OrderKind::Priority { least } else { expected },
             least_out: least,
         },
@@ -127,7 +127,7 @@ fn bridge(world: &World) -> Proposal {
     }
 }
 
-/// What stands against a proposal's order, where the code that settles it has this hash.
+/// Faults of a proposal's order, if the settling code has this hash.
 fn against(world: &World, proposal: Proposal, code: Option<B256>) -> String {
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
     let framed = world.wallet.frame(proposal, &FrameContext { chain_id: 31_337, fees }).unwrap();
@@ -241,12 +241,12 @@ async fn every_field_of_an_auction_is_looked_at() {
         let said = against(&world, proposal, code);
         assert!(said.contains(words), "{name}: {said:?}");
     }
-    // The reactor's code is another one, or none.
+    // The reactor's code has another hash, or is missing.
     for found in [Some(B256::repeat_byte(1)), None] {
         let said = against(&world, auction(&world).await, found);
         assert!(said.contains("code with the hash"), "{found:?}: {said:?}");
     }
-    // And what is found is asked: with a foreign cosigner the pipeline signs nothing.
+    // The check is used: with a foreign cosigner the pipeline signs nothing.
     let mut proposal = auction(&world).await;
     let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
         unreachable!()
@@ -261,7 +261,7 @@ async fn every_field_of_an_auction_is_looked_at() {
     assert!(rules.contains("order"), "{rules:?}");
 }
 
-/// What all orders have, by whichever name.
+/// Fields that all orders have, under whichever name.
 fn shared(order: &mut Order) -> (&mut OrderInfo, &mut Address) {
     match order {
         Order::Dutch(_) => panic!("it is not placed here"),
@@ -283,7 +283,7 @@ fn priority(order: &mut Order) -> &mut EncodedPriorityOrder {
 
 type Bent = (&'static str, fn(&mut Order), &'static str);
 
-/// What can be bent in an order of any kind.
+/// Modifications of fields that all orders have.
 const SHARED: [Bent; 8] = [
     ("reactor", |order| shared(order).0.reactor = stranger(), "of the address book"),
     ("swapper", |order| shared(order).0.swapper = stranger(), "would sign it"),
@@ -329,7 +329,7 @@ const OF_V3: [Bent; 11] = [
 ];
 
 const OF_PRIORITY: [Bent; 9] = [
-    // Its reactor would take it without, whoever fills it first.
+    // Its reactor would accept an order without a cosigner, from the first filler.
     ("no cosigner", |order| priority(order).cosigner = Address::ZERO, "one without a cosigner"),
     ("more input", |order| priority(order).input.amount += U256::from(1), "at most 100 USDC ("),
     ("no input", |order| priority(order).input.amount = U256::ZERO, "the input is zero"),
@@ -367,7 +367,7 @@ async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
             let said = against(&world, auction_of(&world, kind).await, found);
             assert!(said.contains("code with the hash"), "{kind}, {found:?}: {said:?}");
         }
-        // And what is found is asked.
+        // The check is used.
         let mut proposal = auction_of(&world, kind).await;
         let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
             unreachable!()

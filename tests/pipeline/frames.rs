@@ -1,5 +1,5 @@
-//! One wrong thing at a time: in a frame, in what it declares and signs, in what a simulation of it says. The frame is
-//! that of `properties`, sound as it is.
+//! One fault at a time: in a signing payload, in its declarations and signatures, in its simulation. The payload is the
+//! valid one of `properties`.
 
 use alloy::primitives::{Bytes, U256};
 use bardo::base::text::SafeText;
@@ -61,13 +61,13 @@ fn the_parts_of_a_frame_fit_each_other() {
         spoil(&mut one);
         match Framed::new(one) {
             Err(error) => assert!(is(&error), "{at}: {error}"),
-            // An order beside the transactions is sound as such.
+            // An order beside the transactions is valid as such.
             Ok(framed) => assert!(at == 1 && framed.order().is_some(), "{at} passes"),
         }
     }
 }
 
-/// A permit whose hash was made to fit other bounds is still not one for this frame.
+/// A permit whose hash was computed for other bounds does not fit this payload.
 #[test]
 fn a_permit_with_bounds_of_its_own_does_not_serve() {
     let framed = Framed::new(frame()).unwrap();
@@ -78,7 +78,7 @@ fn a_permit_with_bounds_of_its_own_does_not_serve() {
     assert_eq!(permit.verify(&framed, policy, 1, Instant::now()), Err(PermitFault::Mismatch));
 }
 
-/// The sound frame with the placeholder where its signature will stand.
+/// The valid payload with the placeholder for its signature.
 fn signable() -> Frame {
     let mut frame = frame();
     let mut data = frame.legs[0].data.to_vec();
@@ -144,7 +144,7 @@ fn outcome(status: Status) -> Outcome {
     Outcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
 }
 
-/// The rules broken by these outcomes and changes of this frame.
+/// Rules that these outcomes and changes of this payload violate.
 fn judged(frame: Frame, outcomes: Vec<Outcome>, changes: Changes) -> Vec<(&'static str, String)> {
     let simulation =
         Simulation { pinned: Pinned { chain_id: 31_337, number: 1, hash: Default::default() }, outcomes, changes };
@@ -163,7 +163,7 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
     let halted = outcome(Status::Halted(SafeText::clean("out of gas", 20)));
     is(&judged(frame(), vec![halted], honest()), "simulation", "transaction 1 breaks");
     is(&judged(frame(), vec![], honest()), "simulation", "transaction 1 was not");
-    // An order's settlement is part of it: run, and run well.
+    // An order's settlement is part of it, and must have run successfully.
     let mut ordered = frame();
     ordered.proposal.legs.clear();
     ordered.legs.clear();
@@ -174,7 +174,7 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
         "simulation",
         "it breaks",
     );
-    // One main transaction: an order beside one is two.
+    // One main transaction: one plus an order makes two.
     let mut both = frame();
     with_order(&mut both, 1_000, POOL);
     is(&judged(both, vec![outcome(Status::Success); 2], honest()), "plan", "2 of them");
@@ -182,7 +182,7 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
 
 #[test]
 fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
-    // The same call, said to be one that only gives an allowance.
+    // The same call, declared as one that only grants an allowance.
     let mut helper = frame();
     helper.proposal.legs[0].purpose = Purpose::Approve;
     helper.legs[0].purpose = Purpose::Approve;
@@ -192,7 +192,7 @@ fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
     };
     let step = Outcome { changes: Some(moves), ..outcome(Status::Success) };
     is(&judged(helper, vec![step], honest()), "plan", "moves");
-    // On the way an allowance is what the action takes, and only for whom it was declared.
+    // Before the action an allowance may cover the action's input, for its declared spender only.
     let allows = |spender, is: u64| Changes {
         allowances: vec![AllowanceChange {
             token: GIVEN,
@@ -212,22 +212,22 @@ fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
 #[test]
 fn what_is_to_come_in_must_be_found_coming() {
     let well = || vec![outcome(Status::Success)];
-    // Nothing of the token moved at all.
+    // The token did not move at all.
     let mut none = honest();
     none.balances.retain(|one| one.token != WANTED);
     is(&judged(frame(), well(), none), "inflow", "nothing");
-    // Somebody else is to get something, and does not.
+    // Another account must receive something, and does not.
     let mut pays = frame();
     let inflow = Inflow { recipient: OTHER, at_least: number(5), ..pays.proposal.inflows[0].clone() };
     pays.proposal.inflows.push(inflow);
     is(&judged(pays, well(), honest()), "inflow", "at least 0.000000000000000005 OUT (");
-    // The coin is to come, and the account is not touched.
+    // The native token must arrive, and the account does not change.
     let mut coin = frame();
     coin.proposal.inflows[0].token.id = TokenId::Native;
     let mut untouched = honest();
     untouched.accounts.clear();
     is(&judged(coin, well(), untouched), "inflow", "at least 0.0000000000000009 OUT to");
-    // Nothing comes back, and somebody who is not named has it.
+    // Nothing returns, and an undeclared account has it.
     let mut gift = frame();
     gift.proposal.inflows.clear();
     gift.proposal.recipients = vec![OTHER];
@@ -252,7 +252,7 @@ fn an_order_is_looked_at_before_it_is_run() {
             .map(|fault| (fault.rule.as_str(), format!("{}: {}", fault.declared, fault.found)))
             .collect::<Vec<_>>()
     };
-    // Of an empty book neither settler nor Permit2 nor code is known.
+    // An empty book knows neither settler nor Permit2 nor code.
     for words in
         ["the known Permit2", "of the address book: none", "a contract whose code is known", "says what arrives"]
     {
@@ -260,9 +260,9 @@ fn an_order_is_looked_at_before_it_is_run() {
     }
     is(&found(&|frame| frame.order.as_mut().unwrap().signer = OTHER), "order", "a signature of the account");
     is(&found(&|frame| frame.proposal.order.as_mut().unwrap().holder = ME), "order", "somebody else");
-    // It takes 1,000; one less may go out.
+    // It takes 1,000; one less may leave.
     is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 0.000000000000000999 IN (");
-    // An auction where the book names no cosigner.
+    // An auction for a book without a cosigner.
     let auction = Draft {
         reactor: OTHER,
         swapper: ME,
@@ -285,7 +285,7 @@ fn an_order_is_looked_at_before_it_is_run() {
         "order",
         "a cosigner that is known",
     );
-    // A message that nobody settles.
+    // A message that no known contract settles.
     is(
         &found(&|frame| {
             let message = frame.legs[0].slots[0].message.clone();

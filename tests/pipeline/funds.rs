@@ -1,4 +1,4 @@
-//! An order whose money goes away and comes back: it can fill again, so it stays held and says what it lacks.
+//! An order whose input tokens leave and return: it can fill again, so it stays reserved and reports what is missing.
 
 use alloy::primitives::{B256, U256};
 use bardo::abi::erc20::Erc20;
@@ -13,7 +13,7 @@ use crate::world::World;
 
 const TAKEN: u64 = 100_000_000;
 
-/// What its order says after a look: the status, and the card's remark.
+/// Reads an order's status and its card's remark.
 async fn told(desk: &Desk, hash: B256) -> (String, String) {
     let record = desk.orders.look(hash).await.unwrap();
     assert_eq!(record.stage, Stage::Submitted, "{record:#?}");
@@ -31,7 +31,7 @@ async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are
     let hash = desk.place(order("100", 3_000)).await;
     assert_eq!(told(&desk, hash).await.0, "open");
 
-    // The allowance, to one raw unit below what the order takes.
+    // The allowance, to one raw unit below the order's input.
     let allow = |value: u64| Erc20::approveCall { spender: permit2, value: U256::from(value) };
     world.send(usdc, allow(TAKEN - 1)).await;
     let (status, remark) = told(&desk, hash).await;
@@ -40,13 +40,13 @@ async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are
     world.send(usdc, allow(TAKEN)).await;
     assert_eq!(told(&desk, hash).await, ("open".to_owned(), String::new()));
 
-    // The tokens, to one raw unit below it.
+    // The balance, to one raw unit below it.
     let held = world.balance(&world.usdc).await;
     let away = held - U256::from(TAKEN - 1);
     let keeper = World::new(2).await;
     world.send(usdc, Erc20::transferCall { to: keeper.account(), value: away }).await;
     assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
-    // Nobody but the account decides whether it ends.
+    // Only the account decides whether it ends.
     desk.orders.round().await.unwrap();
     assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
     keeper.send(usdc, Erc20::transferCall { to: world.account(), value: away }).await;

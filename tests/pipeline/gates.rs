@@ -1,4 +1,4 @@
-//! Between a permit and a signature: each of the looks that are taken again there, as the only one that can see it.
+//! Checks between a permit and a signature: each repeated check is tested as the only one that can detect a change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ use crate::world::{ASKED, Hook, TOOL, World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
-/// Something that is done when it was asked for so often.
+/// Runs a function at the `count`th call of the hook.
 fn at(count: usize, does: impl Fn() + Send + Sync + 'static) -> (Arc<AtomicUsize>, Option<Hook>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
@@ -46,7 +46,7 @@ fn at(count: usize, does: impl Fn() + Send + Sync + 'static) -> (Arc<AtomicUsize
     (asked, hook.into_inner().unwrap())
 }
 
-/// How a commit ended: refused with nothing held, given back before a signature, given back after one, done.
+/// End of a commit: refused with nothing reserved, released before a signature, released after one, or done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Refused,
@@ -73,7 +73,7 @@ async fn ended(world: &World, proposal: Proposal, code: ErrorCode, set: impl FnO
     }
 }
 
-/// Whenever between two questions it is set, a stop is seen by the next one, and each of them is asked in its place.
+/// A stop at any moment is seen by the next check, and each check is made in its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
     let world = World::new(3).await;
@@ -89,12 +89,12 @@ async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
             break;
         }
     }
-    // When it is looked at, in the transaction that holds the money, before the signature, before it is kept.
+    // At the recheck, in the transaction that reserves the funds, before the signature, before it is stored.
     assert_eq!(found, [Ended::Refused, Ended::Refused, Ended::Unsigned, Ended::Signed, Ended::Done]);
     assert_eq!(world.nonce().await, nonce + 1, "the last one alone was sent");
 }
 
-/// The same with other rules: once the money is held under the old ones, the action is theirs.
+/// The same with a changed policy: once the funds are reserved under the old one, it applies to the action.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_permit() {
     let world = World::new(3).await;
@@ -114,7 +114,7 @@ async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_perm
         broken += 1;
     }
     assert_eq!(broken, 3, "before the look, after it, and in the transaction that holds the money");
-    // A rehearsal holds no money: it looks before and after.
+    // A rehearsal reserves no funds: it checks before and after.
     for count in 0..2 {
         let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
         let book = Arc::clone(&world.book);
@@ -127,7 +127,7 @@ async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_perm
     }
 }
 
-/// What the database knows as used is used, whatever memory says.
+/// A permit that the database records as used is used, whatever memory contains.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
     let world = World::new(3).await;
@@ -152,7 +152,7 @@ async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
     assert_eq!((held, world.wallet.signatures.load(Ordering::SeqCst)), (0, 0));
 }
 
-/// What is to go by a private relay is not signed where there is none, at the preview as at the commit.
+/// A transaction for a private relay is not signed without one, at the preview and at the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
     let world = World::new(3).await;
@@ -176,8 +176,7 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
-/// Every transaction of a swap that is to stay unseen goes to the relay, and to nobody else; one that need not stays away
-/// from it.
+/// Every transaction of a private swap goes to the relay only; others do not use it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
     let world = World::new(4).await;
@@ -205,7 +204,7 @@ async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
     assert_eq!(routes, ["private", "private", "public", "public"]);
 }
 
-/// What is above the hot lane only since it was looked at has had no guardian.
+/// An action that exceeds the hot lane only since its preview has not been reviewed by the guardian.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     let world = World::new(3).await;
@@ -214,7 +213,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
     assert_eq!(refused.message, "it is above the hot lane now, and the safety-guardian has not been asked");
-    // Looked at anew, there is none to be asked.
+    // With a new preview, there is no guardian to be asked.
     let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::SafetySpendingLimitExceeded, "{refused:?}");
     let [one] = refused.violations.as_slice() else { panic!("{refused:?}") };
@@ -229,7 +228,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     );
 }
 
-/// Where money is real the standing word is the policy's to limit, and never covers a change of authority.
+/// With real money the policy limits standing approvals, which never cover a change of authority.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_standing_word_is_limited_where_money_is_real() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
@@ -248,10 +247,10 @@ async fn the_standing_word_is_limited_where_money_is_real() {
         ] {
             *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: reasons.clone() };
             world.book.always.store(named, Ordering::SeqCst);
-            // More than what stands: less would take back, which needs nobody's yes.
+            // More than the present allowance: less would be a revocation, which needs no approval.
             amount += 1;
             let proposal = Proposal { tool, ..world.approval(amount) };
-            // Elsewhere than on a devnet a chain that stands still is not believed.
+            // Except on a devnet, a chain without new blocks is not trusted.
             devnet().devnet.mine().await.unwrap();
             let preview = pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
             let before = world.wallet.signatures.load(Ordering::SeqCst);
@@ -268,7 +267,7 @@ async fn the_standing_word_is_limited_where_money_is_real() {
     }
 }
 
-/// Other rules in the middle of a plan end it, and what it had allowed is taken back.
+/// A policy change in the middle of a plan ends it, and its allowance is revoked.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_rules_in_the_middle_of_a_plan_end_it() {
     let world = World::new(3).await;
@@ -283,7 +282,7 @@ async fn other_rules_in_the_middle_of_a_plan_end_it() {
     *world.book.version.lock().unwrap() = rules;
 }
 
-/// The account's USDC, gone between two blocks.
+/// Removes the account's USDC between two blocks.
 fn lose(token: Address, owner: Address) {
     let gone = async {
         let lost = devnet().devnet.run(move |chain: &mut Chain| {
@@ -298,7 +297,7 @@ fn lose(token: Address, owner: Address) {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(gone));
 }
 
-/// What is left of a plan is simulated again before each transaction: what fails by now is not signed.
+/// The rest of a plan is simulated again before each transaction: a step that would now fail is not signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_in_the_middle_of_a_plan_ends_it() {
     let world = World::new(3).await;
@@ -313,7 +312,7 @@ async fn what_fails_in_the_middle_of_a_plan_ends_it() {
     assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
 }
 
-/// An order's proposal, as its tool makes it, with the allowance that it needs already there.
+/// An order's proposal, as its tool makes it, with its allowance already granted.
 pub async fn proposed(desk: &Desk) -> Proposal {
     let permit2 = desk.world.contract(Contract::Permit2);
     let allow = Erc20::approveCall { spender: permit2, value: U256::from(HUNDRED) };
@@ -329,7 +328,7 @@ pub async fn proposed(desk: &Desk) -> Proposal {
     proposal
 }
 
-/// A stop before an order is signed, and one after: no signature is kept, nothing is handed on.
+/// A stop before an order is signed, and one after: no signature is stored or submitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
     for after in [false, true] {
@@ -351,7 +350,7 @@ async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
     }
 }
 
-/// What the account signed instead of the order is dropped.
+/// A signature over another message than the order is discarded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signature_over_something_else_is_no_order() {
     let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
@@ -364,7 +363,7 @@ async fn a_signature_over_something_else_is_no_order() {
     desk.clear().await;
 }
 
-/// Where nobody takes orders none is signed.
+/// Without a settlement service no order is signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_nobody_would_take_is_not_signed() {
     let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;

@@ -1,5 +1,5 @@
-//! The safety-guardian by itself: what a bridge brings over there it values by its own prices of that chain and holds
-//! against its own reading of the list; what the bytes do it sees on a fork of its own.
+//! The safety-guardian alone: it values a bridge's inflow by its own prices of the destination chain and checks it
+//! against its own reading of the allowlist; it simulates the bytes on its own fork.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use serde_json::json;
 use crate::bridges::Bridge;
 use crate::world::{World, leg};
 
-/// A frame like the one that was previewed, which says otherwise what arrives.
+/// Opinion about a payload like the previewed one, with another declared arrival.
 async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnOnce(&mut Arrival)) -> (bool, String) {
     let mut proposal = preview.framed.proposal().clone();
     changed(proposal.order.as_mut().unwrap().arrival.as_mut().unwrap());
@@ -48,8 +48,8 @@ async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnO
     }
 }
 
-/// What a bridge brings is over there: the guardian reads its token, its price and its list there, and believes neither
-/// the proposal nor the pipeline.
+/// A bridge's inflow is on the other chain: the guardian reads its token, its price and its allowlist there, and trusts
+/// neither the proposal nor the pipeline.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_values_by_itself_what_a_bridge_brings() {
     let bridge = Bridge::open().await;
@@ -73,29 +73,29 @@ async fn it_values_by_itself_what_a_bridge_brings() {
     let guardian = watched(2);
     let (agrees, why) = said_of(&guardian, &preview, |_| {}).await;
     assert!(agrees && why.contains("on the other chain"), "{why}");
-    // 100 dollars go out for one over there: 1,000,000 smallest units of USDC.
+    // 100 dollars leave for one on the destination: 1,000,000 raw units of USDC.
     let (agrees, why) = said_of(&guardian, &preview, |arrival| arrival.at_least = U256::from(1_000_000)).await;
     assert!(!agrees && why.contains("for at least $1"), "{why}");
-    // Worth a hundred dollars by the decimals that the proposal claims, and a ten-thousandth of it by the chain's.
+    // Worth a hundred dollars by the proposal's decimals, and a ten-thousandth of it by the chain's.
     let (agrees, why) = said_of(&guardian, &preview, |arrival| {
         arrival.token.decimals = 2;
         arrival.at_least = U256::from(10_000);
     })
     .await;
     assert!(!agrees && why.contains("for at least $0.01"), "{why}");
-    // A token that is on no list there.
+    // A token that is not on the allowlist there.
     let (agrees, why) = said_of(&guardian, &preview, |arrival| {
         arrival.token.id = TokenId::Erc20(Address::repeat_byte(7));
     })
     .await;
     assert!(!agrees, "{why}");
-    // What it does not watch it does not agree to.
+    // It does not agree to chains that it does not watch.
     let (agrees, why) = said_of(&watched(1), &preview, |_| {}).await;
     assert!(!agrees && why.contains("has no access to chain 31338"), "{why}");
     offer.take_back().await;
 }
 
-/// A policy of its own reading that does not list what arrives.
+/// A separately read policy that does not list the arriving token.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     let bridge = Bridge::open().await;
@@ -119,14 +119,14 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     offer.take_back().await;
 }
 
-/// The guardian over the shared devnet, with a policy of its own.
+/// Guardian over the shared devnet, with its own policy.
 fn own_of(world: &World, policy: &Path) -> SafetyGuardian {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let prices = PriceChain::for_chain(&world.client, &Default::default(), clock).unwrap();
     SafetyGuardian::new([(world.client.clone(), prices)], policy.to_owned(), Preset::Demo)
 }
 
-/// What it says of this proposal, framed anew as it stands; everything else is as the pipeline found it of the swap.
+/// Opinion about this proposal in a new payload; the other inputs are those of the pipeline for the swap.
 async fn said_of_swap(
     world: &World,
     guardian: &SafetyGuardian,
@@ -142,7 +142,7 @@ async fn said_of_swap(
     }
 }
 
-/// It runs the bytes on a fork of its own: what they do and nobody declared it objects to, whatever the pipeline found.
+/// It runs the bytes on its own fork and objects to undeclared effects, whatever the pipeline found.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_sees_by_itself_what_the_bytes_do() {
     let world = World::new(4).await;
@@ -184,8 +184,8 @@ async fn it_sees_by_itself_what_the_bytes_do() {
     }
 }
 
-/// It reckons price and size by itself: a swap that gives away too much, one above its own reading of the largest
-/// trade, and a figure of the pipeline's that is far from its own.
+/// It computes price and size itself: a swap with too large a loss, one above its own reading of the largest trade, and
+/// a pipeline figure far from its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reckons_by_itself_what_a_swap_is_worth() {
     let world = World::new(5).await;
@@ -200,7 +200,7 @@ async fn it_reckons_by_itself_what_a_swap_is_worth() {
     // A thousandth of a WETH is a few dollars, whatever the market does.
     assert!(!agrees && why.contains("at its own prices, $100") && why.contains("is paid for at least $"), "{why}");
 
-    // The pipeline's figure is its own to a few parts in a hundred, or it says no.
+    // The pipeline's figure must equal its own within a few percent, or it objects.
     let counting = |spent: &str| {
         let mut preview = preview.clone();
         preview.values.spent = spent.parse().unwrap();

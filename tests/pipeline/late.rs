@@ -1,4 +1,4 @@
-//! A first send that an endpoint refused, and passed on: what it did is counted as what it was signed for.
+//! A first submission that an endpoint rejected and still forwarded: its effects count as those of the signed action.
 
 use std::sync::Arc;
 
@@ -50,12 +50,12 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
     };
     assert_eq!(held(), 0);
 
-    // Whoever refused it has it, and passes it on.
+    // The rejecting endpoint has the bytes, and forwards them.
     let raw = world.store.read(|connection| -> Result<Vec<u8>, StoreError> {
         Ok(connection.query_row("SELECT raw FROM sender_transaction", [], |row| row.get(0))?)
     });
     let hash = *world.client.provider().send_raw_transaction(&raw.unwrap()).await.unwrap().tx_hash();
-    // It counts before anything more is spent, whoever has found it.
+    // It counts before anything more is spent, whichever process finds it.
     *world.book.cap.lock().unwrap() = "250".parse().unwrap();
     let more = pipeline.preview(world.approval(2 * HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let refused = pipeline.commit(more.permit.permit_id, Consent::None).await.expect_err("300 of 250 dollars");
@@ -67,7 +67,7 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
     assert_eq!(one.end, End::Done { spent });
     assert_eq!((held(), world.book.ends.lock().unwrap().len()), (cents(spent), 2));
     assert!(world.trail().iter().any(|(kind, body)| kind == "tx:late" && body["hash"] == serde_json::json!(hash)));
-    // Once, and the account goes on.
+    // Found once, and the account continues.
     assert_eq!(pipeline.recover().await.unwrap(), []);
     let preview = pipeline.preview(world.approval(2 * HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();

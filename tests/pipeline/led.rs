@@ -1,4 +1,4 @@
-//! Programs on one ledger while a program of its own leads in one of them: no yes is heard from elsewhere.
+//! Processes on one ledger while an external brain leads in one of them: approvals from other processes do not count.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use crate::world::World;
 
 const HUNDRED: u64 = 100_000_000;
 
-/// A process that holds the account's key.
-/// The account whose key authenticates what is asked.
+/// Account whose key authenticates the requests.
 const ACCOUNT: Address = Address::repeat_byte(1);
 
+/// Shared queue of a process that holds the account's key.
 pub fn unlocked(store: Store) -> Shared {
     let shared = Shared::new(store);
     shared.unlock(QueueKey::derive(&[7; 32], "test", ACCOUNT));
     shared
 }
 
-/// Waits until another program sees this question, as a console looks for it.
+/// Waits until another process sees this request, as a console polls for it.
 async fn seen(other: &Shared, permit: PermitId) {
     let asked = |question: &bardo::session::questions::Question| {
         question.key == bardo::session::questions::QuestionKey::Action(permit)
@@ -41,7 +41,7 @@ async fn seen(other: &Shared, permit: PermitId) {
     }
 }
 
-/// A proof that the operator approves the question of this permit.
+/// Proof that the operator approves the request of this permit.
 fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
     let folder = tempfile::tempdir().unwrap();
     Some(proof(folder.path(), Authorisation::Approve { permit_id, account: ACCOUNT }, now))
@@ -80,7 +80,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     assert!(told.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
 
-    // The session in which it led has ended.
+    // The led session has ended.
     drop(leads);
     assert!(!other.is_led());
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());

@@ -1,4 +1,4 @@
-//! The ledger under several processes at once: whatever they do, no cap and no rate is passed.
+//! The ledger under several simultaneous processes: no spending limit and no rate limit is exceeded.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,12 +10,12 @@ use bardo::base::units::BasisPoints;
 use bardo::safety::ledger::{self, Caps, LedgerError, Micros, Outcome, Party, Request, Span, SpendCap};
 use bardo::store::{Store, StoreConfig};
 
-/// Tells the second process which file to work on, and how.
+/// Environment variables that give the second process its file and its mode.
 const FILE: &str = "BARDO_TEST_LEDGER";
 const KIND: &str = "BARDO_TEST_KIND";
-/// Attempts of each process.
+/// Number of attempts of each process.
 const ATTEMPTS: usize = 600;
-/// Attempts under way at once in each.
+/// Number of concurrent attempts in each process.
 const AT_ONCE: usize = 12;
 const NOW: u64 = 1_800_000_000_000;
 
@@ -23,7 +23,7 @@ fn dollars(whole: u64) -> Micros {
     Micros::new(whole * 1_000_000).unwrap()
 }
 
-/// A day's cap of 1,000 dollars, or 100 trades an hour; the other is out of reach.
+/// A daily limit of 1,000 dollars, or 100 trades per hour; the other limit is out of reach.
 fn caps(kind: &str) -> Caps {
     let (day, trades_per_hour) = if kind == "cap" { (1_000, 10_000) } else { (1_000_000, 100) };
     Caps {
@@ -70,7 +70,7 @@ fn open(path: &Path) -> Store {
     Store::open(StoreConfig { path: path.to_owned(), patience }, &[ledger::MIGRATIONS]).unwrap()
 }
 
-/// Reserves as often as it can, settling as it goes; answers how many got through.
+/// Reserves as often as possible, settling meanwhile; returns the number of successes.
 async fn attempt(store: &Store, kind: &'static str) -> usize {
     let tasks = (0..AT_ONCE).map(|lane| {
         let store = store.clone();
@@ -90,7 +90,7 @@ async fn attempt(store: &Store, kind: &'static str) -> usize {
                     .unwrap();
                 let Some(id) = reserved else { continue };
                 taken += 1;
-                // Some are done, some nobody can tell of, some are left as a dead process leaves them.
+                // Some are done, some are unclear, some stay as a dead process leaves them.
                 let outcome = match (lane + round) % 3 {
                     0 => Outcome::Done { spent: dollars(3) },
                     1 => Outcome::Unclear,
@@ -108,11 +108,11 @@ fn kind_of(text: &str) -> &'static str {
     if text == "cap" { "cap" } else { "rate" }
 }
 
-/// The other process: prints how many of its reservations got through.
+/// The other process: prints the number of its successful reservations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by the tests of this file, as a process of its own"]
 async fn second_process() {
-    // Among all ignored tests it is nobody's other process.
+    // Without these variables the test was not started as the other process.
     let (Some(path), Ok(kind)) = (std::env::var_os(FILE), std::env::var(KIND)) else { return };
     let taken = attempt(&open(Path::new(&path)), kind_of(&kind)).await;
     println!("\ntaken={taken}");
@@ -145,7 +145,7 @@ async fn two_processes(kind: &'static str) -> (usize, ledger::Usage) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twelve_hundred_attempts_of_two_processes_never_pass_a_cap() {
     let (taken, used) = two_processes("cap").await;
-    // 333 times three dollars is the most that fits in 1,000.
+    // At most 333 times three dollars fit into 1,000.
     assert_eq!((taken, used.spent(Span::Day)), (333, dollars(999)));
 }
 

@@ -1,4 +1,4 @@
-//! Two who look at one order at the same time are told the same.
+//! Two concurrent reads of one order return the same state.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::orders::{Desk, Manner, order};
 use crate::world::devnet;
 
-/// Of which second its card is.
+/// Second of its card.
 fn seen_at(record: &Record) -> u64 {
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
     card["position"].as_u64().unwrap()
@@ -24,7 +24,7 @@ async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_no
     let before = seen_at(&desk.orders.look(hash).await.unwrap());
     // A later second, and so another card.
     devnet().devnet.mine().await.unwrap();
-    // The ledger's one writer is busy: whoever has seen it cannot have written it down yet.
+    // The ledger's only writer is busy: a reader that has seen the block cannot have stored it yet.
     let (store, (release, released)) = (desk.world.store.clone(), std::sync::mpsc::channel::<()>());
     let (began, begun) = tokio::sync::oneshot::channel();
     let writing = tokio::spawn(async move {
@@ -41,7 +41,7 @@ async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_no
         tokio::spawn(async move { orders.look(hash).await.unwrap() })
     };
     let (mut one, mut other) = (look(), look());
-    // Time for the one who must not answer yet to do so; however long it is, nobody who is right answers in it.
+    // Time for a premature answer; a correct reader does not answer within it, however long it is.
     let early = tokio::time::timeout(Duration::from_secs(1), async {
         tokio::select! {
             record = &mut one => record,

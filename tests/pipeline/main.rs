@@ -1,13 +1,13 @@
 //! The safety pipeline on the embedded devnet: real contracts, real signatures, a real database.
 //!
-//! What is known to have failed elsewhere, and the test that it does not here (`lib` are the library's own, `cli` and
-//! `resilience` drive the binary):
+//! Known failures of other systems, and the tests that exclude them here (`lib` are the library's own tests, `cli` and
+//! `resilience` run the binary):
 //!
 //! | failure | test |
 //! |---|---|
 //! | a composite action escapes approval | `operator::a_composite_action_is_counted_whole` |
-//! | amounts stand in fields that the policy does not read | `refusals::a_tool_that_lies_about_what_it_does_is_refused`, `calldata::calls_are_held_to_what_their_bytes_guarantee` |
-//! | a thousand calls at once from two processes pass a cap or a rate | `crowd::a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart`, the same with `rate`; `resilience processes::four_programs_never_pass_the_cap` |
+//! | the policy does not read a field that contains an amount | `refusals::a_tool_that_lies_about_what_it_does_is_refused`, `calldata::calls_are_held_to_what_their_bytes_guarantee` |
+//! | a thousand concurrent calls of two processes exceed a limit or a rate | `crowd::a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart`, the same with `rate`; `resilience processes::four_programs_never_pass_the_cap` |
 //! | counters are lost on restart | the same; `operator::caps_hold_over_calls_and_restarts`, `operator::rates_hold_over_calls_and_restarts` |
 //! | twice the daily limit around midnight | `lib ledger::a_day_is_any_24_hours` |
 //! | a breaker never closes | `lib ledger::the_breaker_opens_tries_once_and_closes_again`, `operator::losses_and_failures_stop_trades` |
@@ -53,7 +53,7 @@ mod positions;
 #[path = "../support/proof.rs"]
 mod proof;
 mod properties;
-#[allow(dead_code)] // Not all that it can do is needed here.
+#[allow(dead_code)] // Other test programs use the rest of it.
 #[path = "../chain/sending/proxy.rs"]
 mod proxy;
 mod recovery;

@@ -1,5 +1,5 @@
-//! What a commit asks the chain before it signs: on the very block of its preview only where the chain stands, on any
-//! other everything anew.
+//! Reads of a commit before the signature: none on the very block of its preview while the chain stands still, all of
+//! them again on any other block.
 
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
@@ -16,35 +16,35 @@ use crate::endpoints::connect;
 use crate::proxy::{Fate, Proxy};
 use crate::world::{ASKED, Hook, World, sandbox};
 
-/// A chain on which nobody else makes blocks.
+/// Chain on which nobody else makes blocks.
 static QUIET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
 
-/// One test at a time: each makes blocks.
+/// One test at a time, because each makes blocks.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// How long what a preview has read serves, as `safety::pipeline::look` says.
+/// Time for which the reads of a preview may be reused, as in `safety::pipeline::look`.
 const SERVES: Duration = Duration::from_secs(2);
 
-/// What was asked of the chain, by method.
+/// Requests to the chain, by method.
 struct Questions {
-    /// Of a preview, from its beginning to its end.
+    /// Requests during the preview.
     preview: Vec<String>,
-    /// Of its commit, up to the signature.
+    /// Requests of its commit, up to the signature.
     commit: Vec<String>,
-    /// How long after the preview's beginning it was signed.
+    /// Time between the beginning of the preview and the signature.
     since: Duration,
 }
 
 impl Questions {
-    /// Whether the commit has read as much of the chain as the preview. It takes two requests fewer: which
-    /// words and which ticks of a pool to ask about is remembered, and the answers are not.
+    /// True if the commit has read as much of the chain as the preview. It makes two requests fewer: the words and
+    /// ticks of a pool that must be read are cached, but not their values.
     fn all_anew(&self) -> bool {
         let reads = |methods: &[String]| methods.iter().filter(|method| *method == "eth_call").count();
         reads(&self.preview) > 1 && reads(&self.commit) + 2 == reads(&self.preview)
     }
 }
 
-/// What is asked when `between` happens after the preview and before its commit.
+/// Requests when `between` happens after the preview and before its commit.
 async fn asked(account: usize, between: impl AsyncFn(&World)) -> Questions {
     let _alone = ALONE.lock().await;
     let world = World::over(&QUIET, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
@@ -52,7 +52,7 @@ async fn asked(account: usize, between: impl AsyncFn(&World)) -> Questions {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = Arc::clone(&heard);
     let told = move |asked: &Value, _: usize| {
-        // Several questions may stand in one request.
+        // A request may be a batch.
         let each = asked.as_array().map_or(std::slice::from_ref(asked), Vec::as_slice);
         hears.lock().unwrap().extend(each.iter().map(|one| one["method"].as_str().unwrap().to_owned()));
         Fate::Pass
@@ -80,12 +80,12 @@ async fn asked(account: usize, between: impl AsyncFn(&World)) -> Questions {
     Questions { preview: asked, commit, since }
 }
 
-/// What reads or runs something of the chain's state.
+/// Methods that read or run something of the chain's state.
 const READS: [&str; 5] = ["eth_call", "eth_getStorageAt", "eth_getProof", "eth_getCode", "debug_traceCall"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_the_block_of_its_preview_a_commit_asks_nothing_twice() {
-    // On a machine that is held up what was read may be too old: that is another test.
+    // On a slow machine the reads may be too old: another test covers that.
     for _ in 0..20 {
         let Questions { commit, since, .. } = asked(1, async |_| {}).await;
         if since < SERVES {
@@ -108,7 +108,7 @@ async fn on_another_block_a_commit_asks_everything_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_another_block_of_the_same_height_a_commit_asks_everything_again() {
     let replaced = async |_: &World| {
-        // Whatever was in the last block is in the one that takes its place: the same state under another hash.
+        // The replacing block has the same transactions as the last one: the same state under another hash.
         let replace = |chain: &mut Chain| {
             let kept = chain.head().transactions.iter().map(|one| (ChainTransaction::clone(one), 0)).collect();
             chain.reorg(1, kept).map(|_| ())

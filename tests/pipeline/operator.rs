@@ -1,5 +1,5 @@
-//! The pipeline under the operator's real rules: policy, stop file and ledger. For each check one situation that it
-//! alone refuses, with what it found, what it allows and what would pass.
+//! The pipeline under the operator's real rules: policy, stop file and ledger. One situation per check that only this
+//! check refuses, with its value, its limit and a passing value.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ use crate::world::{ASKED, World, cents};
 
 const HUNDRED: u64 = 100_000_000;
 
-/// The world's devnet under a policy of its own, with a data folder of its own.
+/// The test chain under its own policy, with its own data directory.
 struct Desk {
     world: World,
     pipeline: Pipeline,
@@ -50,7 +50,7 @@ impl Desk {
         Self { world, pipeline, store, folder }
     }
 
-    /// As another program on the same data folder, later.
+    /// Starts another process on the same data directory, later.
     fn again(&mut self, policy: &str) {
         (self.pipeline, self.store) = made(&self.world, self.folder.path(), policy);
     }
@@ -60,13 +60,13 @@ impl Desk {
         looked.expect_err("nothing stands against it")
     }
 
-    /// A swap of 100 USDC is refused, and by nothing else than this.
+    /// Asserts that a swap of 100 USDC is refused by this rule only.
     async fn refuses(&self, code: ErrorCode, rule: &str) -> Violation {
         let refusal = self.refused(self.world.swap(HUNDRED).await, ASKED).await;
         expect(&refusal, code, rule)
     }
 
-    /// The same, with exactly this limit, value and what would pass.
+    /// Asserts the refusal with exactly this limit, value and passing value.
     async fn refuses_exactly(&self, code: ErrorCode, [rule, limit, value, would_pass]: [&str; 4]) {
         let one = self.refuses(code, rule).await;
         assert_eq!([one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()], [limit, value, would_pass]);
@@ -89,19 +89,19 @@ impl Desk {
     }
 }
 
-/// Millionths of a dollar, of dollars as they are written, such as `$1,234.567`.
+/// Millionths of a dollar, from displayed dollars such as `$1,234.567`.
 fn micros(written: &str) -> u64 {
     let (whole, fraction) = written.strip_prefix('$').unwrap().split_once('.').unwrap();
     let whole: u64 = whole.replace(',', "").parse().unwrap();
     whole * 1_000_000 + format!("{fraction:0<6}").parse::<u64>().unwrap()
 }
 
-/// The number in a text that has one.
+/// First number in a text.
 fn number(text: &str) -> u64 {
     text.split(' ').find_map(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number in `{text}`"))
 }
 
-/// The one rule that stands against it.
+/// The only violated rule.
 fn expect(refusal: &Refusal, code: ErrorCode, rule: &str) -> Violation {
     assert_eq!(refusal.code, code, "{refusal:#?}");
     let found: Vec<&str> = refusal.violations.iter().map(|one| one.rule.as_str()).collect();
@@ -135,7 +135,7 @@ async fn the_stop_file_stops() {
     StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
     let refusal = desk.refused(desk.world.swap(HUNDRED).await, ASKED).await;
     assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:#?}");
-    // One that nobody can read is one, too.
+    // An unreadable stop file counts as a halt, too.
     std::fs::write(desk.folder.path().join("STOP"), "?").unwrap();
     assert_eq!(desk.refused(desk.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
     crate::proof::lift(desk.folder.path());
@@ -149,7 +149,7 @@ async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
     StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
     let halted = |refusal: &Refusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
     assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
-    // Named with others, or let pass with all: only its own name counts.
+    // Named among others, or permitted with all: only its own name counts.
     desk.again("allowed_tokens = \"all\"");
     assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
     desk.again(&format!("allowed_tokens = [\"31337:{stranger}\"]"));
@@ -157,7 +157,7 @@ async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
     assert!(preview.simulated.takes_back);
 }
 
-/// The plans of a program that is no more let parts pass; those of one that sells are its own.
+/// Plans of a dead process would let parts pass and are ended; those of a live process stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_that_nobody_carries_out_any_more_are_ended() {
     let desk = Desk::new(2, "").await;
@@ -185,7 +185,7 @@ async fn plans_that_nobody_carries_out_any_more_are_ended() {
     assert_eq!(planned(), [stranger.to_string()], "another account's is not this one's affair");
 }
 
-/// A swap whose calldata goes through this token between the two that are traded, as a source of quotes may name it.
+/// A swap whose calldata routes through this token between the traded ones, as a quote source may propose.
 fn by_way_of(world: &World, mut proposal: Proposal, between: Address) -> Proposal {
     let leg = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
     let router = world.client.network().book.contracts().find(|(_, address)| *address == leg.to).unwrap().0;
@@ -204,7 +204,7 @@ fn by_way_of(world: &World, mut proposal: Proposal, between: Address) -> Proposa
     proposal
 }
 
-/// What a trade only passes through never moves in the account, and can keep it from getting what it should.
+/// An intermediate token never enters the account, but can prevent it from getting the output.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_route_goes_through_known_tokens_only() {
     let found = |refusal: &Refusal| {
@@ -215,7 +215,7 @@ async fn a_route_goes_through_known_tokens_only() {
     let desk = Desk::new(2, "").await;
     let refusal = desk.refused(by_way_of(&desk.world, desk.world.swap(HUNDRED).await, trap), ASKED).await;
     assert_eq!(found(&refusal), ["allowed_tokens"], "{refusal:#?}");
-    // One of the address book is known, whatever else stands against the trade.
+    // A token of the address book is known, whatever other rule is violated.
     let book = &desk.world.client.network().book;
     let known = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap().address;
     let looked = desk.pipeline.preview(
@@ -225,7 +225,7 @@ async fn a_route_goes_through_known_tokens_only() {
     );
     assert!(looked.await.err().is_none_or(|refusal| found(&refusal).is_empty()));
     drop(desk);
-    // And so is one that the operator names.
+    // So is one that the operator names.
     let named = Desk::new(2, &format!("allowed_tokens = [\"31337:{trap}\"]")).await;
     let refusal = named.refused(by_way_of(&named.world, named.world.swap(HUNDRED).await, trap), ASKED).await;
     assert!(found(&refusal).is_empty(), "{refusal:#?}");
@@ -293,7 +293,7 @@ async fn caps_hold_over_calls_and_restarts() {
         assert!((80_000..=86_400).contains(&number(frees)), "what was spent just now frees in a day: {one:?}");
         desk.again(day);
     }
-    // The account is one world's at a time.
+    // Only one test uses the account at a time.
     drop(desk);
     let one = Desk::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$0.0000001", "at most $0.0000001"]);
@@ -309,7 +309,7 @@ async fn caps_hold_over_calls_and_restarts() {
     let one = Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
     assert_eq!([one.limit.as_str(), one.would_pass.as_str()], ["$10", "at most $10"]);
     assert!(one.value.as_str().starts_with('$') && one.value.as_str().ends_with(" of WETH held afterwards"), "{one:?}");
-    // Above the hot lane a guardian must agree, and none runs.
+    // Above the hot lane a guardian must agree, and none is running.
     Desk::new(2, "[spending_limits]\nhot_lane = \"50\"")
         .await
         .refuses_exactly(
@@ -330,7 +330,7 @@ async fn an_exit_above_the_hot_lane_is_a_question_where_no_guardian_runs() {
     let (acting, _phase) = acting(&desk.world, desk.pipeline.clone(), ApprovalMode::Never);
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let executor = executor(catalog, seen(&desk.world), desk.world.fabric(), None, Some(acting));
-    // A twentieth of a coin is about 170 dollars.
+    // A twentieth of a native token is about 170 dollars.
     let sale = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
                       "prefer_uniswapx": false});
     let sale = || Call::new("uniswap_execute_swap", Input::Json(sale.clone()));
@@ -384,7 +384,7 @@ async fn losses_and_failures_stop_trades() {
     let seconds = number(one.would_pass.as_str());
     assert_eq!(one.would_pass, format!("one trial in {seconds} s, or an exit now"));
     assert!((1..=900).contains(&seconds), "the demo's policy has them cool off for 900 s: {one:?}");
-    // What the operator sets back passes again.
+    // After the operator's reset trades pass again.
     desk.store.write(ledger::reset_breaker).await.unwrap();
     desk.swaps().await;
 }
@@ -412,7 +412,7 @@ async fn under_an_open_breaker_everything_can_still_be_read() {
     }
 }
 
-/// An action that failed, as the ledger has it.
+/// Records a failed action in the ledger.
 async fn fail(desk: &Desk, party: &Party, now: u64) {
     let party = party.clone();
     let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
@@ -453,23 +453,23 @@ async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
         async move { pipeline.preview(proposal, wallet, ASKED).await }
     };
     let plain = preview(world.pipeline.clone(), world.approval(HUNDRED)).await.unwrap().values;
-    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a coin for every transaction.
+    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
     let rollup = world.as_rollup(Address::repeat_byte(0x0f), code).await;
     let asked = preview(rollup, world.approval(HUNDRED)).await.unwrap().values;
-    // Twice a thousandth of a coin at 3,400 dollars, give or take what the market has done to it.
+    // Twice a thousandth of a native token at 3,400 dollars, up to the market's movement.
     let more = cents(asked.gas) - cents(plain.gas);
     assert!((600..760).contains(&more), "{more} cents");
     assert_eq!(cents(asked.spent) - cents(plain.spent), more);
-    // An oracle that does not answer as one: nothing is signed on a guess.
+    // An oracle with an invalid answer: nothing is signed on a guess.
     let mute = world.as_rollup(Address::repeat_byte(0x0e), alloy::primitives::bytes!("00")).await;
     let refused = preview(mute, world.approval(HUNDRED)).await.err().map(|refusal| refusal.code);
     assert_eq!(refused, Some(ErrorCode::SafetyPriceUnknown));
-    // A chain of which nobody has said whether it asks anything.
+    // A chain whose data fee is unknown.
     let unknown = preview(world.charging(DataFees::Unknown), world.approval(HUNDRED)).await.unwrap_err();
     assert_eq!(unknown.code, ErrorCode::SafetyPriceUnknown, "{unknown:#?}");
     assert!(unknown.why().as_str().contains("data_fee_oracle"), "{unknown:#?}");
-    // What Bardo says of chains it knows by id, and of others.
+    // Data fees of chains that Bardo knows by id, and of others.
     let known = |id| network::by_id(id).unwrap().data_fees;
     assert_eq!([known(1), known(42_161)], [DataFees::None; 2]);
     assert!([10, 130, 8_453].iter().all(|id| matches!(known(*id), DataFees::Oracle(_))));
@@ -493,7 +493,7 @@ async fn a_composite_action_is_counted_whole() {
     let desk = Desk::new(2, "require_human_approval_above_usd = \"150\"").await;
     let wallet = || desk.world.wallet.clone();
     let needs = async |proposal| desk.pipeline.preview(proposal, wallet(), ASKED).await.unwrap().needs;
-    // Two swaps of 100 dollars in one call: each alone passes without a question, together they do not.
+    // Two swaps of 100 dollars in one call: each alone needs no approval, together they do.
     assert!(!matches!(needs(desk.world.swap(HUNDRED).await).await, ApprovalNeed::Approval { .. }));
     let both = desk.world.swap_in_parts(2 * HUNDRED, None, 2).await;
     assert!(matches!(needs(both.clone()).await, ApprovalNeed::Approval { .. }));
@@ -501,7 +501,7 @@ async fn a_composite_action_is_counted_whole() {
     let refused = desk.pipeline.commit(permit, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
-    // The same bytes under the figures of one of them.
+    // The same bytes, declared with the figures of one of them.
     let mut half = both.clone();
     half.outflows[0].amount = U256::from(HUNDRED);
     half.trade.as_mut().unwrap().amount_in = U256::from(HUNDRED);
@@ -510,10 +510,10 @@ async fn a_composite_action_is_counted_whole() {
         let found = refusal.violations.iter().any(|one| rules.contains(&one.rule.as_str()));
         assert!(found, "{:?}: {:#?}", refusal.code, refusal.violations);
     };
-    // What its signature lets be taken counts, whatever is declared; so does what leaves in the simulation.
+    // The amount that its signature permits counts, whatever is declared; so does the simulated outflow.
     against(&refusal, &["max_loss_bps", "outflow", "quote_above_witnesses"]);
 
-    // Two transactions that move tokens are no plan, and what both may take counts.
+    // Two transactions that move tokens are not a valid plan, and the permitted amounts of both count.
     let mut twice = desk.world.swap(HUNDRED).await;
     twice.legs.push(twice.legs[1].clone());
     against(&desk.refused(twice, ASKED).await, &["max_loss_bps", "plan"]);
@@ -521,7 +521,7 @@ async fn a_composite_action_is_counted_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_brings_something_in_frees_nothing() {
-    // Under a cap on the day, a trade that comes back whole counts like any other: nothing is ever subtracted.
+    // Under a daily limit, a trade that returns its whole value counts like any other: nothing is ever subtracted.
     let desk = Desk::new(2, "max_daily_spend_usd = \"150\"").await;
     desk.swaps().await;
     let sold = desk.store.read(|connection| {

@@ -1,5 +1,5 @@
-//! A permit for an order serves for that order alone: with any field changed that the swapper's signature binds, of
-//! whichever kind the order is, it serves no more.
+//! A permit for an order covers that order only: a change of any field that the swapper's signature binds invalidates
+//! it, for every kind of order.
 
 use alloy::primitives::{Bytes, I256, keccak256};
 use bardo::abi::uniswapx::{EncodedPriorityOrder, EncodedV2DutchOrder, EncodedV3DutchOrder, OrderInfo};
@@ -47,7 +47,7 @@ fn priority() -> Order {
     order(Auction::PriorityFee { start_block: 41, baseline: 6, mps_per_wei: number(2) })
 }
 
-/// The frame with this order to be signed beside its transactions.
+/// Signing payload with this order beside its transactions.
 fn framing(order: Order) -> Frame {
     let mut frame = frame();
     let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(order) };
@@ -120,7 +120,7 @@ const PRIORITY: [OfPriority; 10] = [
     ("output recipient", |order, _| order.outputs[0].recipient = OTHER),
 ];
 
-/// Every change of one field, by name, of all three kinds; each with the order before it.
+/// Every change of a single field of all three kinds, by name, with the order before and after it.
 fn changed(by: u64) -> Vec<(String, Order, Order)> {
     let mut all = Vec::new();
     let mut push =
@@ -165,7 +165,7 @@ proptest! {
             let framed = Framed::new(framing(before)).unwrap();
             let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
             prop_assert_eq!(permit.verify(&framed, policy, NOW, Instant::now()), Ok(()), "{}", &what);
-            // What cannot even be framed cannot be signed; of an order's content the frame judges nothing.
+            // An invalid payload cannot be signed; a payload's validity does not depend on the order's contents.
             let other = Framed::new(framing(after));
             prop_assert!(other.is_ok(), "{}", &what);
             let answer = permit.verify(&other.unwrap(), policy, NOW, Instant::now());
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// An order of another kind, another Permit2, and none at all.
+/// An order of another kind, another Permit2, and no order at all.
 #[test]
 fn a_permit_for_an_order_serves_for_no_other_kind_nor_without_it() {
     let policy = keccak256("policy");

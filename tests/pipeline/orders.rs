@@ -1,5 +1,5 @@
-//! Orders that others settle, through executor, pipeline and the devnet's order service: filled at what the curve says
-//! for that block, expired, cancelled, refused before they are signed; and what is held for them meanwhile.
+//! Orders that others settle, through executor, pipeline and the devnet's order service: filled at the curve's value
+//! for that block, expired, cancelled, refused before the signature; and their reservations meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,24 +48,24 @@ use tokio::sync::watch;
 use crate::acting::{acting, executor, keys, ruled, seen};
 use crate::world::{Hook, Shifted, World, cents, devnet};
 
-/// What a service does in a test.
+/// Behaviour of a service in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// As the devnet's own.
+    /// Like the devnet's own service.
     Honest,
-    /// Takes orders and shows them to nobody, and says this of them.
+    /// Accepts orders, shows them to nobody, and reports this status.
     Lies(ServiceStatus),
-    /// Takes orders, keeps them under a hash that is not theirs, and shows another order under theirs.
+    /// Accepts orders, stores them under a wrong hash, and shows another order under theirs.
     Swaps,
-    /// Says no.
+    /// Rejects every order.
     Refuses,
-    /// Takes the order and says nothing clear.
+    /// Accepts the order and gives no clear answer.
     Mumbles,
     /// Cannot be reached.
     Away,
-    /// Asks to be left alone.
+    /// Asks the caller to wait.
     Busy,
-    /// Takes orders, and counts who asks about them.
+    /// Accepts orders and counts status requests.
     Counts,
 }
 
@@ -157,12 +157,12 @@ pub struct Desk {
     _folder: tempfile::TempDir,
 }
 
-/// A nonce of Permit2 that is used up: the word and the bits of its bitmap.
+/// A used nonce of Permit2: word and bits of its bitmap.
 pub struct UsedNonce {
     pub permit2: Address,
     word: U256,
     bits: U256,
-    /// The block whose state was changed to tell it.
+    /// Block whose state was changed.
     pub block: u64,
 }
 
@@ -199,14 +199,14 @@ impl Desk {
         Self { world, executor, orders, service, _phase: phase, _folder: folder }
     }
 
-    /// The orders of the same ledger as a program sees them whose clock is so far ahead.
+    /// The same ledger's orders for a process whose clock is ahead by this time.
     fn later(&self, millis: i64) -> Orders {
         let clock = Arc::<Shifted>::default();
         clock.shift(millis);
         self.by(clock)
     }
 
-    /// The same for a program that goes by this clock.
+    /// The same ledger's orders for a process with this clock.
     fn by(&self, clock: Arc<Shifted>) -> Orders {
         Orders::new(OrdersConfig {
             chains: vec![OrderChain {
@@ -233,9 +233,9 @@ impl Desk {
         response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Blocks, until the order has ended.
+    /// Makes blocks until the order has ended.
     async fn end(&self, hash: B256) -> Record {
-        // As the clock goes: a chain that runs ahead of it would look into the future to everybody else.
+        // In step with the clock: a chain that runs ahead would be in the future for other observers.
         let nudge = || async {
             tokio::time::sleep(Duration::from_millis(900)).await;
             drop(devnet().devnet.mine().await.unwrap());
@@ -245,7 +245,7 @@ impl Desk {
         record
     }
 
-    /// The same orders as somebody sees them over `client`, with no service.
+    /// The same orders over `client`, without a service.
     pub fn seen_over(&self, client: ChainClient) -> Orders {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Orders::new(OrdersConfig {
@@ -263,7 +263,7 @@ impl Desk {
         })
     }
 
-    /// Marks the order's nonce as used on the chain, as nothing does that leaves no event.
+    /// Marks the order's nonce as used on the chain without an event, which no real transaction does.
     pub async fn use_nonce(&self, hash: B256) -> UsedNonce {
         let (word, bit) = nonce_position(signed(&self.orders.record(hash).unwrap()).info().nonce);
         let permit2 = self.world.contract(Contract::Permit2);
@@ -286,13 +286,13 @@ impl Desk {
         panic!("the bitmap is somewhere else");
     }
 
-    /// Leaves no allowance to whoever has the account next.
+    /// Revokes allowances, for the next user of the account.
     pub async fn clear(&self) {
         let nothing = Erc20::approveCall { spender: self.world.contract(Contract::Permit2), value: U256::ZERO };
         self.world.send(self.world.contract_of(&self.world.usdc), nothing).await;
     }
 
-    /// What the ledger says that signed orders may still take of USDC, after a change to the row of this order.
+    /// Amount of USDC that signed orders may still take according to the ledger, after a change to this order's row.
     fn promised_after(&self, change: &'static str, hash: B256) -> U256 {
         let database = rusqlite::Connection::open(self.world.store.path()).unwrap();
         assert_eq!(database.execute(change, [hash.as_slice()]).unwrap(), 1, "{change}");
@@ -329,7 +329,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
         place: 1,
         of: 1,
     };
-    // Who asked and why is told of this action, and not of what an agent did or said last.
+    // The displayed requester and reason belong to this action, not to an agent's latest activity.
     let said = |words: &str| SafeText::clean(words, 40);
     let last = Told { asked_by: vec![said("trade-executor")], words: Some(said("another thought")), ..Told::default() };
     let asked = |asked_by: AskedBy| {
@@ -343,7 +343,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!(asked(AskedBy::Agent { why: why.clone() }), (golem_id.clone(), last.asked_by.clone(), why));
     assert_eq!(asked(AskedBy::Agent { why: None }).2, None);
     assert_eq!(asked(AskedBy::Operator), (GolemId::operator(), vec![], None));
-    // Nothing is handed in before it is signed.
+    // Nothing is submitted before it is signed.
     assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
     let question = mirror(&request, Some(desk.world.client.network()), 1, false, Told::default());
     let About::Action(asked) = question.about else { panic!("{question:?}") };
@@ -356,13 +356,13 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!(field("most input"), "40000000");
     assert_eq!(field("recipient"), desk.world.account().to_string());
     assert_eq!(U256::from(told.usable_until), order.info().deadline);
-    // What the policy lists by its address is told apart from what is only known anyway.
+    // Addresses that the policy lists are distinguished from those that are only known.
     let reactor = order.info().reactor;
     let permit2 = desk.world.contract(Contract::Permit2);
-    // An auction is simulated as it is filled at worst, and is said to be.
+    // An auction is simulated with its worst fill, and labelled so.
     let comes = asked.changes.iter().find(|change| change.expected.starts_with('+')).unwrap();
     assert_eq!(comes.worst.as_ref(), Some(&comes.expected));
-    // Until it is filled Permit2 may take all of it; afterwards nothing of it is left.
+    // Until it is filled Permit2 may take all of it; afterwards nothing remains.
     let allowed = asked.allowances.iter().find(|one| one.spender == permit2 && !one.through_permit2).unwrap();
     assert_eq!((allowed.until_settled.as_deref(), allowed.amount.as_str()), (Some("40"), "0"));
     let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
@@ -376,14 +376,14 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(false)));
     rules.allowed_spenders = policy::Scope::only([Spender(permit2)]);
     assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(true)));
-    // A simulation that could not see everything is said to, and that must be read before a yes.
+    // An incomplete simulation is labelled, and the label must be read before an approval.
     assert!(!question_of(&request, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     let mut blind = (*preview).clone();
     blind.simulated.simulation.changes.gaps.push(Gap::Preimages);
     let requirement = requirement(&blind);
     let blind = ApprovalRequest { preview: Arc::new(blind), requirement, ..request.clone() };
     assert!(question_of(&blind, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
-    // The reactor is among those who may take, and a standing yes is to it alone.
+    // The reactor is among the spenders, and a standing approval covers only it.
     assert!(asked.places.iter().any(|place| place.part == Part::Spender && place.address == reactor));
     assert!(Scope::of(&preview).takers.contains(&reactor));
     offer.take_back().await;
@@ -409,7 +409,7 @@ fn raw(card: &Value, name: &str, decimals: u8) -> U256 {
     TokenAmount::parse(card[name].as_str().unwrap(), decimals).unwrap().raw()
 }
 
-/// Held by whoever has the fillers rest.
+/// Held by a test that pauses the fillers.
 static RESTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 async fn filled(kind: OrderKind, account: usize) {
@@ -420,7 +420,7 @@ async fn filled(kind: OrderKind, account: usize) {
     let (record, before) = loop {
         let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
         let hash = {
-            // Other tests make blocks, in which it could be filled before it is looked at.
+            // Other tests make blocks, in which it could be filled before it is read.
             let _alone = RESTING.lock().await;
             let service = devnet().residents.order_service();
             service.set_fillers_rest(true);
@@ -445,7 +445,7 @@ async fn filled(kind: OrderKind, account: usize) {
     assert_eq!(before[0] - after[0], U256::from(250_000_000));
     assert_eq!(raw(&card["fill"], "amount_in", 6), before[0] - after[0]);
     assert_eq!(raw(&card["fill"], "amount_out", 18), after[1] - before[1], "to the wei what came in");
-    // And what the curve says for that block, by the order alone.
+    // And the curve's value for that block, computed from the order alone.
     assert_eq!(raw(&card, "current_amount", 18), after[1] - before[1]);
     assert!(after[1] - before[1] >= order.bounds().least_out[0].amount);
     assert_eq!(desk.permit2_allows().await, U256::ZERO, "nothing is left to take");
@@ -473,13 +473,13 @@ async fn a_priority_order_is_filled_at_what_its_fee_buys() {
 async fn a_cancelled_order_is_void_and_its_money_free() {
     let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    // The service says that it was filled; the chain knows nothing of it.
+    // The service reports it as filled; the chain has no fill.
     let record = desk.orders.look(hash).await.unwrap();
     assert_eq!((record.status.as_str(), record.stage), ("open", Stage::Submitted));
     assert!(record.card.as_deref().unwrap().contains("the chain does not"), "{record:#?}");
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
 
-    // While it can be filled nothing takes its place: no order of the pair, and no swap.
+    // While it can be filled, nothing replaces it: no order of the pair, and no swap.
     for tool in ["uniswap_submit_uniswapx_order", "uniswap_execute_swap"] {
         let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum"});
         if tool == "uniswap_execute_swap" {
@@ -490,7 +490,7 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
         assert!(response.error.unwrap().message().contains("can still be filled"));
     }
 
-    // Under a halt nothing is placed, and taking back goes on.
+    // Under a halt nothing is placed, but cancelling works.
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     let response = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert_eq!(response.status, Status::Success, "{response:#?}");
@@ -529,7 +529,7 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
         if record.status.as_str() == "filled" {
             break;
         }
-        // A filler overlooks some orders; void it never is.
+        // A filler overlooks some orders; none is ever cancelled.
         assert_eq!(record.status.as_str(), "expired", "{record:#?}");
         assert!(tries < 6, "nobody fills anything");
     }
@@ -540,7 +540,7 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
 async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
     let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     desk.place(order("100", 3_000)).await;
-    // Another program on the same ledger, with nobody connected who settles orders.
+    // Another process on the same ledger, without a settlement service.
     let folder = tempfile::tempdir().unwrap();
     let rules = ruled(&desk.world, folder.path(), &desk.world.store, "");
     let pipeline = desk.world.pipeline_under(rules.clone(), &desk.world.store);
@@ -564,14 +564,14 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
         proposal
     };
     let allowance = (ErrorCode::SafetySimulationFailed, ["allowance".to_owned()].into());
-    // A trade cannot declare that something stays, on the way or in the end, where no order is open.
+    // Without an open order a trade cannot declare a remaining allowance, in between or at the end.
     assert!(world.preview(swap(50_000_000, 0).await).await.is_ok());
     assert_eq!(world.refused(swap(50_000_001, 1).await).await, allowance);
     assert_eq!(world.refused(swap(1_000_000_000, 950_000_000).await).await, allowance);
 
     desk.place(order("100", 3_000)).await;
     assert!(world.preview(swap(150_000_000, 100_000_000).await).await.is_ok());
-    // It would leave more than the order may take; less, which makes the order void; and what it does not declare.
+    // It would leave more than the order may take; less, which invalidates the order; and something undeclared.
     assert_eq!(world.refused(swap(150_000_001, 100_000_001).await).await, allowance);
     assert_eq!(world.refused(swap(149_999_999, 100_000_000).await).await, allowance);
     assert_eq!(world.refused(swap(50_000_000, 0).await).await, allowance);
@@ -589,7 +589,7 @@ async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
     swap.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(150_000_000));
     swap.allowances[0].at_most = U256::from(100_000_000);
     let permit = world.preview(swap).await.unwrap().permit.permit_id;
-    // The stop is set once the allowance is in a block, that is, when the swap itself is about to be signed.
+    // The stop is set once the allowance is included, that is, when the swap itself is about to be signed.
     let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
     let before = wallet.signatures.load(Ordering::SeqCst);
     *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
@@ -685,7 +685,8 @@ async fn whatever_a_service_says_the_chain_counts() {
             desk.orders.round().await.unwrap();
         }
         let record = desk.orders.record(hash).unwrap();
-        // It can be filled until its deadline, whatever is said: open here, held there, in nobody's way but its own.
+        // It can be filled until its deadline, whatever the service reports: open, reserved, and blocking only its own
+        // pair.
         assert_eq!((record.status.as_str(), record.stage), ("open", Stage::Submitted), "{status:?}");
         assert!(desk.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its money stays held");
         let told: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
@@ -697,7 +698,7 @@ async fn whatever_a_service_says_the_chain_counts() {
         let shown = shown.data.unwrap();
         assert_eq!((shown["status"].as_str(), &shown["fill_amount"]), (Some("open"), &Value::Null), "{status:?}");
         assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
-        // Nothing is lost: it is taken back, and what was there is there.
+        // Nothing is lost: it is cancelled, and the balance is unchanged.
         let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
         assert_eq!(void.status, Status::Success, "{status:?}: {void:#?}");
         assert_eq!(desk.end(hash).await.status.as_str(), "cancelled", "{status:?}");
@@ -714,13 +715,13 @@ async fn another_order_shown_under_this_hash_is_not_believed() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Swaps).await;
     let hash = desk.place(order("100", 3_000)).await;
     let record = desk.orders.look(hash).await.unwrap();
-    // What it answered was another hash: whether it has the order is not known, and it is not handed in again.
+    // The answer has another hash: whether the service has the order is unknown, and it is not submitted again.
     assert_eq!(record.stage, Stage::Submitting, "{record:#?}");
     desk.orders.round().await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1);
     let told: Value = serde_json::from_str(desk.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
     assert!(told["remark"].as_str().unwrap().contains("shows another order"), "{told}");
-    // The card is drawn from the order that was signed, not from the one that is shown.
+    // The card is drawn from the signed order, not from the one that the service shows.
     let least = signed(&record).bounds().least_out[0].amount;
     assert_eq!(raw(&told, "end_amount", 18), least);
     assert!(told.get("exclusivity").is_none_or(Value::is_null), "{told}");
@@ -729,8 +730,8 @@ async fn another_order_shown_under_this_hash_is_not_believed() {
     assert_eq!(desk.end(hash).await.status.as_str(), "cancelled");
 }
 
-/// A swap that prefers an auction goes to a service that refuses it and keeps the signature. Falling back to the pools
-/// waits until the order is void, and then whoever has the signature gets nothing for it.
+/// A swap that prefers an auction is submitted to a service that rejects it and keeps the signature. Falling back to
+/// the pools waits until the order is invalid, so the kept signature is worthless.
 #[tokio::test(flavor = "multi_thread")]
 async fn falling_back_from_an_auction_never_settles_both() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Refuses).await;
@@ -746,7 +747,7 @@ async fn falling_back_from_an_auction_never_settles_both() {
     let record = desk.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (Stage::Refused, "error"), "{record:#?}");
 
-    // The service said no, but the signature is out: neither way is open while it can be filled.
+    // The service rejected it, but has the signature: neither route is open while it can be filled.
     for prefer in [false, true] {
         let refused = desk.call("uniswap_execute_swap", swap(prefer)).await;
         assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{refused:#?}");
@@ -776,7 +777,7 @@ async fn falling_back_from_an_auction_never_settles_both() {
     assert_eq!(later, after, "and never twice");
 }
 
-/// A used nonce without a sign of what used it says nothing: a log may be missing where it was asked for.
+/// A used nonce without an event proves nothing: a log may be missing at the endpoint.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
@@ -784,7 +785,7 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     let UsedNonce { permit2, word, bits, .. } = desk.use_nonce(hash).await;
     let record = desk.orders.look(hash).await.unwrap();
     assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
-    // Made void on top of that, as by a cancellation that came after a fill: Permit2 says so in an event all the same.
+    // Invalidated on top of that, as by a cancellation after a fill: Permit2 emits an event all the same.
     let wallet = desk.world.account();
     desk.world.send(permit2, Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: bits }).await;
     let head = desk.world.client.provider().get_block_number().await.unwrap();
@@ -797,7 +798,7 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     desk.clear().await;
 }
 
-/// Once nothing can come any more, what nobody explains counts as if it had taken all.
+/// After the deadline, an unexplained use counts as if the order had taken everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
@@ -806,14 +807,14 @@ async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() 
     desk.use_nonce(hash).await;
     let record = desk.end(hash).await;
     assert_eq!(record.status.as_str(), "error");
-    // 100 dollars, and not less than all that was held for them.
+    // 100 dollars, and at least the whole reservation.
     let ends = desk.world.book.ends.lock().unwrap().clone();
     let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!(cents(*spent) >= 10_000 && spent <= &held, "{spent} of {held}");
     desk.clear().await;
 }
 
-/// What an open order may take was counted with the order: a swap beside it counts for what it gives itself.
+/// The input of an open order was counted with the order: a swap beside it counts only its own input.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_beside_an_open_order_is_counted_once() {
     let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
@@ -825,16 +826,16 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
     swap.allowances[0].at_most = U256::from(100_000_000);
     let beside = world.preview(swap).await.unwrap().values;
     assert_eq!((beside.takeable.len(), beside.outflows[0].amount), (0, alone.outflows[0].amount));
-    // 50 USDC at a dollar, or at what the quote makes of them, and gas: not the order's 100 beside them.
+    // 50 USDC at a dollar, or at the quote's value, plus gas: without the order's 100.
     assert_eq!(beside.spent, beside.outflows[0].usd.checked_add(beside.gas).unwrap());
     assert!(cents(beside.spent) < 10_000, "{}", beside.spent);
-    // Whoever only allows is counted in full, order or none: 100 dollars and gas.
+    // An allowance counts in full, with or without an order: 100 dollars and gas.
     let approval = world.preview(world.approval(100_000_000)).await.unwrap().values;
     assert!(cents(approval.spent) >= 10_000, "{}", approval.spent);
     desk.clear().await;
 }
 
-/// The coin and what wraps it are one thing to whoever sells twice.
+/// The native and the wrapped native token are one asset for a double sale.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
@@ -846,7 +847,7 @@ async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
     desk.clear().await;
 }
 
-/// Both sides of the pair are held against each other so: the coin given for what an order gives its wrapping for.
+/// The same for the other side of the pair: a sale of the native token while an order sells its wrapped form.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
@@ -863,13 +864,13 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
     assert!(response.error.unwrap().message().contains("can still be filled"));
 }
 
-/// A block that the chain may still drop ends nothing.
+/// A block that may still be reorganised ends nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_ends_by_a_block_that_stays() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 30)).await;
     let deadline: u64 = signed(&desk.orders.record(hash).unwrap()).info().deadline.to();
-    // The same chain, as one that is not our own: its last block may be replaced.
+    // The same chain as a public one: its last block may be replaced.
     let mut network = desk.world.client.network().clone();
     network.kind = NetworkKind::Test;
     let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
@@ -890,7 +891,7 @@ async fn an_order_ends_by_a_block_that_stays() {
     panic!("it never ends");
 }
 
-/// After a stop is set, what is signed is not handed to anybody.
+/// After a stop is set, signed orders are not submitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_stop_a_signed_order_is_not_handed_in() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
@@ -904,7 +905,7 @@ async fn under_a_stop_a_signed_order_is_not_handed_in() {
     *desk.world.book.stop.lock().unwrap() = None;
     desk.orders.submit(hash).await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
-    // A halt ends it for good, since nobody has seen it: whatever lifts the halt lets nothing old out.
+    // A halt ends it for good, since nobody has seen it: lifting the halt releases nothing old.
     *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     assert_eq!(desk.orders.hand_in_stored().await.unwrap(), 0);
     *desk.world.book.stop.lock().unwrap() = None;
@@ -917,17 +918,17 @@ async fn under_a_stop_a_signed_order_is_not_handed_in() {
     desk.clear().await;
 }
 
-/// What was looked at before it was signed says nothing of an hour later.
+/// Checks before the signature do not cover a submission an hour later.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
     let hash = desk.place(order("100", 3_000)).await;
     let handed_in = || desk.service.handed_in.lock().unwrap().len();
     assert_eq!(handed_in(), 1);
-    // Soon after it is tried again.
+    // Soon afterwards it is retried.
     desk.orders.hand_in_stored().await.unwrap();
     assert_eq!(handed_in(), 2);
-    // After it not even if somebody asks for it by name; and nobody has seen it, so that its money is free.
+    // Later it is not submitted even on request; nobody has seen it, so its money is free.
     let later = desk.later(200_000);
     later.submit(hash).await.unwrap();
     later.hand_in_stored().await.unwrap();
@@ -937,7 +938,7 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     desk.clear().await;
     drop(desk);
 
-    // A busy service may have seen it: then it can still take what it takes, and is counted so.
+    // A busy service may have seen it: it can still take its input, and is counted so.
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Busy).await;
     let hash = desk.place(order("100", 3_000)).await;
     let handed_in = desk.service.handed_in.lock().unwrap().len();
@@ -951,7 +952,7 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     desk.clear().await;
 }
 
-/// A service counts its callers' questions, and quotes need them more.
+/// A service limits the number of requests, and quotes need them more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Counts).await;
@@ -960,7 +961,7 @@ async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
     let orders = desk.by(clock.clone());
     let before = desk.service.asked.load(Ordering::SeqCst);
     let asked = || desk.service.asked.load(Ordering::SeqCst) - before;
-    // The clock is set back so far before each look that the test may take what time it likes.
+    // The clock is set back before each poll, so that the duration of the test does not matter.
     for _ in 0..5 {
         orders.look(hash).await.unwrap();
         clock.shift(-1_000);
@@ -972,23 +973,23 @@ async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
     desk.clear().await;
 }
 
-/// What a rollup asks beside gas counts for the transactions before an order as for any others.
+/// A rollup's data fee counts for the transactions before an order like for any others.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
     let mut world = World::new(7).await;
-    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a coin for every transaction.
+    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
     world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;
     let desk = Desk::of(world, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
     let hash = desk.place(order("100", 3_000)).await;
     let record = desk.orders.record(hash).unwrap();
-    // The devnet's receipts do not tell it: then all that was held counts, twice a thousandth of a coin at about 3,400
-    // dollars for each transaction, and gas.
+    // The devnet's receipts do not contain it: then the whole reservation counts, twice a thousandth of a native token
+    // at about 3,400 dollars for each transaction, plus gas.
     assert!(record.gas >= "6".parse().unwrap(), "{}", record.gas);
     desk.clear().await;
 }
 
-/// What takes a Golem's hands away takes them for orders too, in the middle of a plan as well.
+/// Revoked session keys sign no orders either, not even in the middle of a plan.
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_hands_sign_no_order() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Honest).await;
@@ -1012,8 +1013,8 @@ async fn revoked_hands_sign_no_order() {
     desk.clear().await;
 }
 
-/// Allowances are kept for what an account has signed, not for what a row says: another amount under the same hash, another
-/// signature, or a row that cannot be read promise nothing, and hold nothing up.
+/// The account's signatures determine the amounts of open orders, not the ledger's rows: another amount under the same
+/// hash, another signature, or an unreadable row counts as nothing, and blocks nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_the_account_has_not_signed_promises_nothing() {
     const AS_IT_WAS: &str = "UPDATE safety_order

@@ -1,4 +1,4 @@
-//! What a position may come to: with what orders that are not settled yet are to bring.
+//! Position limits, including the expected output of unsettled orders.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::world::{ASKED, World};
 
 const HUNDRED: u64 = 100_000_000;
 
-/// The operator's rules over the ledger that the orders are in.
+/// The operator's rules over the ledger with the orders.
 fn under(world: &World, folder: &Path, most: &str) -> Pipeline {
     let policy = format!("preset = \"demo\"\nmax_position_size_usd = \"{most}\"");
     let keeper = Arc::new(Keeper::fixed(parse(&policy, Path::new("policy.toml")).unwrap()));
@@ -24,7 +24,7 @@ fn under(world: &World, folder: &Path, most: &str) -> Pipeline {
     world.pipeline_under(Arc::new(rules), &world.store)
 }
 
-/// What would be held of WETH after buying for 100 dollars, in whole dollars, by the refusal.
+/// WETH position after buying for 100 dollars, in whole dollars, from the refusal.
 async fn afterwards(world: &World, folder: &Path) -> u64 {
     let looked = under(world, folder, "1").preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
     let refusal = looked.expect_err("one dollar is too little");
@@ -40,7 +40,7 @@ async fn orders_that_are_not_settled_count_to_the_position_they_bring() {
     let before = afterwards(&desk.world, folder.path()).await;
     desk.place(order("100", 3_000)).await;
     let after = afterwards(&desk.world, folder.path()).await;
-    // 100 dollars were given for what it is to bring.
+    // 100 dollars were given for its expected output.
     assert!((95..115).contains(&(after - before)), "{before} and then {after}");
     desk.clear().await;
 }

@@ -1,5 +1,5 @@
-//! What must hold for every value: a permit serves for nothing but what it was issued for, and a
-//! simulation with anything undeclared in it is found out.
+//! Properties that hold for every value: a permit covers only what it was issued for, and a simulation with any
+//! undeclared change is detected.
 
 use alloy::primitives::aliases::{U48, U160, U192};
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
@@ -49,7 +49,7 @@ pub fn number(value: u64) -> U256 {
     U256::from(value)
 }
 
-/// A swap of 1,000 for at least 900, with a permit signed inside it.
+/// Signing payload of a swap of 1,000 for at least 900, with a permit signed inside it.
 pub fn frame() -> Frame {
     let permit = PermitSingle {
         details: PermitDetails {
@@ -138,13 +138,13 @@ pub fn single(message: &mut TypedMessage) -> &mut PermitSingle {
     }
 }
 
-/// The same change in the proposal's slot and in the frame's.
+/// Applies the same change to the slot in the proposal and in the payload.
 fn both(frame: &mut Frame, change: impl Fn(&mut PermitSingle)) {
     change(single(&mut frame.proposal.legs[0].slots[0].message));
     change(single(&mut frame.legs[0].slots[0].message));
 }
 
-/// An order to be signed beside the transactions, in the proposal and in the frame.
+/// Adds an order beside the transactions, in the proposal and in the payload.
 pub fn with_order(frame: &mut Frame, by: u64, holder: Address) {
     let intent = Intent7683 {
         origin_settler: ROUTER,
@@ -275,7 +275,7 @@ proptest! {
         let mut other = frame();
         mutate(&mut other, by);
         prop_assert_ne!(&other, &frame(), "{} changed nothing", name);
-        // What cannot even be framed cannot be signed.
+        // An invalid payload cannot be signed.
         if let Ok(other) = Framed::new(other) {
             let answer = permit.verify(&other, policy, NOW, Instant::now());
             prop_assert_eq!(answer, Err(PermitFault::Mismatch), "{}", name);
@@ -289,7 +289,7 @@ proptest! {
         let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
         let at = |now| permit.verify(&framed, policy, now, Instant::now());
         prop_assert_eq!(at(NOW.saturating_add(late)), Err(PermitFault::Expired));
-        // A clock that shows a time before it was issued tells nothing of its age.
+        // A clock that shows a time before the issue does not prove the permit's age.
         prop_assert_eq!(at(NOW - early), Err(PermitFault::Expired));
         let other_rules = permit.verify(&framed, B256::from(rules), NOW, Instant::now());
         prop_assert_eq!(other_rules, Err(PermitFault::Mismatch));
@@ -318,7 +318,7 @@ pub fn change<T>(before: T, after: T) -> Change<T> {
     Change { before, after }
 }
 
-/// What the swap does when it does what it says: 100,000 gas at the bound of base 500 and tip 10.
+/// Effects of the swap as declared: 100,000 gas at the maximum of base 500 and tip 10.
 pub fn honest() -> Changes {
     let account = |account, before: u64, after: u64, nonces: (u64, u64)| AccountChange {
         account,
@@ -362,7 +362,7 @@ fn outcome(status: Status) -> Outcome {
     Outcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
 }
 
-/// How a frame is judged whose only transaction ends so and changes this, and the rules that stand against it.
+/// Verdict on a payload whose only transaction has this outcome and these changes, and the violated rules.
 fn judged(
     frame: Frame,
     outcomes: Vec<Outcome>,
@@ -548,11 +548,11 @@ fn every_kind_of_change_is_tried() {
     }
 }
 
-/// What an action is exempt from for only leaving a position it is exempt from for nothing else: not with something
-/// undeclared beside it, and not where somebody may take more afterwards, though that be declared.
+/// An exit's exemption covers the exit only: not with an undeclared effect beside it, and not if a spender may take
+/// more afterwards, even if declared.
 #[test]
 fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
-    // What comes in is a dollar coin: the position is left.
+    // A dollar token arrives, so the position is left.
     let mut around = Surroundings { stables: [WANTED].into(), ..around() };
     let success = || vec![outcome(Status::Success)];
     let (simulated, found) = judged(frame(), success(), honest(), &around);
@@ -564,7 +564,7 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
         let (simulated, found) = judged(frame(), success(), changes, &around);
         assert!(!found.is_empty() && !simulated.leaves, "{name}");
     }
-    // Permit2 may take for open orders what it may, and more than before all the same.
+    // Open orders explain the allowance, but Permit2 may take more than before: the action is not an exit only.
     around.promised = [(GIVEN, number(1_500))].into();
     let mut frame = frame();
     frame.proposal.allowances[0].at_most = number(1_500);
@@ -574,7 +574,7 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
     assert_eq!((simulated.leaves, found.as_slice()), (false, &[][..]));
 }
 
-/// Makes the frame's one transaction approve so much of `GIVEN`.
+/// Makes the payload's only transaction approve this amount of `GIVEN`.
 fn calls(frame: &mut Frame, spender: Address, amount: u64) {
     let data: Bytes = Erc20::approveCall { spender, value: number(amount) }.abi_encode().into();
     let (proposed, framed) = (&mut frame.proposal.legs[0], &mut frame.legs[0]);
@@ -582,7 +582,7 @@ fn calls(frame: &mut Frame, spender: Address, amount: u64) {
     (framed.to, framed.data, framed.value) = (GIVEN, data, U256::ZERO);
 }
 
-/// A transaction that takes an allowance of `POOL` back, and no tokens move.
+/// A transaction that revokes an allowance of `POOL`, without token flows.
 fn taken_back() -> (Frame, Changes) {
     let mut frame = frame();
     frame.proposal.intent = Intent::Revoke;
@@ -606,7 +606,7 @@ fn taken_back() -> (Frame, Changes) {
     (frame, changes)
 }
 
-/// Taking back passes every stop and every cap: so it is nothing else.
+/// A revocation passes every stop and every limit, so it must have no other effect.
 #[test]
 fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     let success = || vec![outcome(Status::Success)];
@@ -633,18 +633,18 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
         let (simulated, found) = judged(frame, success(), changes, &around());
         assert!(!found.is_empty() && !simulated.takes_back, "{name}");
     }
-    // From open orders as well: they are the operator's to make void.
+    // From open orders as well: the operator may invalidate them.
     let (mut frame, mut changes) = taken_back();
     (frame.proposal.allowances[0].spender, changes.allowances[0].spender) = (PERMIT2, PERMIT2);
     calls(&mut frame, PERMIT2, 0);
     let promised = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
     let (simulated, found) = judged(frame, success(), changes, &promised);
     assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
-    // The bytes decide: as much is gone by the changes, and one unit is allowed.
+    // The bytes decide: by the changes everything is revoked, but one unit is approved.
     let (mut frame, changes) = taken_back();
     calls(&mut frame, POOL, 1);
     assert!(!judged(frame, success(), changes, &around()).0.takes_back);
-    // Another may take something instead: declared, and no taking back.
+    // Another spender gets an allowance instead: declared, but not a revocation.
     let (frame, mut changes) = taken_back();
     let allowance = change(U256::ZERO, number(7));
     changes.allowances.push(AllowanceChange { token: GIVEN, owner: ME, spender: ROUTER, allowance });
@@ -664,7 +664,7 @@ fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
     assert!(found.contains(&"simulation"), "{found:?}");
 }
 
-/// An open order may still take 500 by Permit2's allowance: a trade leaves it that.
+/// An open order may still take 500 with Permit2's allowance: a trade must leave that.
 #[test]
 fn a_trade_takes_nothing_back_that_open_orders_may_take() {
     let around = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
@@ -677,7 +677,7 @@ fn a_trade_takes_nothing_back_that_open_orders_may_take() {
     }
 }
 
-/// Where something only comes in, no position is left, whatever it is called.
+/// Without an outflow no position is left, whatever the intent.
 #[test]
 fn what_gives_nothing_leaves_no_position() {
     let around = Surroundings { stables: [WANTED].into(), ..around() };
@@ -698,7 +698,7 @@ fn plain() -> Frame {
     frame
 }
 
-/// What stands there since earlier is used up by what is declared to go out, and need not be declared again.
+/// An existing allowance may be used up by the declared outflow, and need not be declared again.
 #[test]
 fn a_standing_allowance_may_be_used_up_by_what_is_spent_and_by_nothing_else() {
     let mut frame = plain();

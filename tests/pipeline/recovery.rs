@@ -1,4 +1,4 @@
-//! Crashes and clocks: what was begun is ended once, and no clock gives a permit more time.
+//! Crashes and clocks: started actions end exactly once, and no clock extends a permit.
 
 use bardo::base::error::ErrorCode;
 use bardo::safety::approval::Consent;
@@ -20,19 +20,19 @@ async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
     world.wallet.on_sign.clear_poison();
     *world.wallet.on_sign.lock().unwrap() = None;
 
-    // The program that began it is still there, as far as anybody can see: it is left alone, however old it gets.
+    // Its process still seems to be alive: it is left alone, however old it gets.
     let owner = world.store.clone();
     world.restart();
     world.clock.shift(31_000);
     assert_eq!(world.pipeline.recover().await.unwrap(), []);
-    // And now it is gone.
+    // Now the process is gone.
     drop(owner);
     let recovered = world.pipeline.recover().await.unwrap();
     let (found, step) = (Found::Unsigned, Step::Withdraw);
     assert_eq!(recovered, [Recovered { permit_id: permit, hash: None, found, step, end: End::Withdrawn }]);
     assert_eq!(world.pipeline.recover().await.unwrap(), []);
     assert_eq!(world.nonce().await, nonce);
-    // Its nonce is there again, and the permit is not.
+    // Its nonce is free again, and the permit is gone.
     let again = world.pipeline.commit(permit, Consent::None).await;
     assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;

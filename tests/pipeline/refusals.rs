@@ -1,5 +1,4 @@
-//! Tools and accounts that lie, and chains and rules that change: each ends in a refusal, and nothing
-//! is signed.
+//! Lying tools and accounts, changing chains and rules: each ends in a refusal, and nothing is signed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,23 +52,23 @@ async fn a_tool_that_lies_about_what_it_does_is_refused() {
     unnamed_in.trade = None;
     assert!(rules(&world.refused(unnamed_in).await).contains(&"undeclared_inflow"));
 
-    // The allowance is left standing: its spender is named, but not that it stays.
+    // The allowance remains: its spender is declared, but not that it remains.
     let permit2 = world.contract(Contract::Permit2);
     let mut stays = honest.clone();
     stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
     assert!(rules(&world.refused(stays).await).contains(&"allowance"));
 
-    // To somebody else, under the name of a swap.
+    // To another account, in a declared swap.
     let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) };
     let mut theft = honest.clone();
     theft.legs = vec![leg(Purpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())];
     assert!(rules(&world.refused(theft.clone()).await).contains(&"inflow"));
-    // And without promising anything for it.
+    // And without a declared inflow.
     theft.inflows.clear();
     theft.trade = None;
     assert!(rules(&world.refused(theft).await).contains(&"recipient"));
 
-    // What is declared comes in today, and the calldata would take less tomorrow.
+    // The declared inflow arrives today, but the calldata would accept less tomorrow.
     let soft = world.swap_enforcing(HUNDRED, Some(U256::from(1))).await;
     assert_eq!(rules(&world.refused(soft).await), ["calldata"]);
 
@@ -80,7 +79,7 @@ async fn a_tool_that_lies_about_what_it_does_is_refused() {
     let refused = world.refused(wide).await;
     assert!(rules(&refused).contains(&"signature") && rules(&refused).contains(&"calldata"), "{refused:?}");
 
-    // A call that nobody here knows.
+    // An unknown call.
     let mut unknown = honest.clone();
     unknown.legs[1].data = vec![0xde, 0xad, 0xbe, 0xef].into();
     unknown.legs[1].slots.clear();
@@ -102,7 +101,7 @@ async fn every_rule_that_stands_against_it_is_named_at_once() {
     trade.price_impact = BasisPoints::new(500).unwrap();
     trade.quoted_at -= 120_000;
     let (code, rules) = world.refused(bad).await;
-    // The first check that blocks names the error; all are told.
+    // The first blocking check determines the error code; all are reported.
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
     let wanted = ["max_price_impact_bps", "max_quote_age_seconds", "max_single_trade_usd", "max_slippage_bps"];
     assert_eq!(rules.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
@@ -113,7 +112,7 @@ async fn a_trade_that_guarantees_too_little_is_refused() {
     let world = World::new(6).await;
     let mut cheap = world.swap(HUNDRED).await;
     let half = cheap.inflows[0].expected / U256::from(2);
-    // The tool says so itself, and its quote with it: only the price of others tells.
+    // The tool declares it itself, with its quote: only other price sources reveal it.
     cheap.inflows[0].at_least = half;
     cheap.inflows[0].expected = half;
     let trade = cheap.trade.as_mut().unwrap();
@@ -149,7 +148,7 @@ async fn other_rules_or_another_price_break_the_permit() {
     let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
     assert_eq!(refused.err(), Some(ErrorCode::PermitMismatch));
 
-    // The account's money goes elsewhere meanwhile: the swap would revert.
+    // The account's money leaves meanwhile: the swap would revert.
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let everything = world.balance(&world.usdc).await;
     let transfer = Erc20::transferCall { to: STRANGER, value: everything };
@@ -160,7 +159,7 @@ async fn other_rules_or_another_price_break_the_permit() {
     away.outflows = vec![Flow { token: world.usdc.clone(), amount: everything }];
     away.recipients = vec![STRANGER];
     let moving = world.preview(away.clone()).await.unwrap().permit.permit_id;
-    // It pays somebody for the first time: that takes a yes.
+    // It pays a recipient for the first time, which needs approval.
     let without = world.pipeline.commit(moving, Consent::None).await.map_err(code);
     assert_eq!(without.err(), Some(ErrorCode::ApprovalRequired));
     let moving = world.preview(away).await.unwrap().permit.permit_id;
@@ -191,13 +190,13 @@ async fn an_account_that_signs_something_else_gets_nothing_sent() {
         *world.wallet.falsify.lock().unwrap() = None;
     }
     assert_eq!(world.nonce().await, nonce);
-    // Every nonce was given back: the next action takes the first again.
+    // Every nonce was freed: the next action takes the first again.
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
     assert_eq!(committed.legs[0].nonce, nonce);
 }
 
-/// Feeds behind an endpoint that fails the first time it is asked.
+/// Feeds behind an endpoint that fails on the first request.
 #[derive(Debug)]
 struct FailsOnce {
     feeds: PriceChain,

@@ -1,4 +1,4 @@
-//! What was signed to outbid and refused, and what takes back under a stop that comes after it was signed.
+//! Rejected replacements, and revocations under a stop that comes after their signature.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ use crate::world::{World, cents};
 
 const BROKE: Fate = Fate::Refuse(-32_000, "insufficient funds for gas * price + value");
 
-/// An endpoint that takes the price for too low twice, which brings a replacement forth, and refuses that one; then it
-/// does `after`.
+/// An endpoint that rejects the price as too low twice, which causes a replacement, and rejects that one; then it does
+/// `after`.
 async fn refusing(account: usize, after: Fate) -> Arc<Behind> {
     let fate = move |_: &World| {
         move |method: &str, before| match (method, before) {
@@ -34,10 +34,10 @@ async fn refusing(account: usize, after: Fate) -> Arc<Behind> {
     Arc::new(Behind::new(account, PATIENT, fate).await)
 }
 
-/// A hash and bytes, as the ledger has them.
+/// Hash and bytes, as the ledger stores them.
 type Row = (Vec<u8>, Vec<u8>);
 
-/// The hashes in this state, with their bytes.
+/// Hashes of transactions in this state, with their bytes.
 fn in_state(world: &World, state: &str) -> Vec<(B256, Vec<u8>)> {
     let rows = world.store.read(|connection| -> Result<Vec<Row>, StoreError> {
         let mut statement = connection.prepare("SELECT hash, raw FROM sender_transaction WHERE state = ?1")?;
@@ -46,7 +46,7 @@ fn in_state(world: &World, state: &str) -> Vec<(B256, Vec<u8>)> {
     rows.unwrap().into_iter().map(|(hash, raw)| (B256::from_slice(&hash), raw)).collect()
 }
 
-/// Waits until something is so.
+/// Waits until a condition is met.
 async fn until(what: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..24_000 {
         if is() {
@@ -57,7 +57,7 @@ async fn until(what: &str, mut is: impl FnMut() -> bool) {
     panic!("{what}");
 }
 
-/// Takes back what was allowed, past the proxy.
+/// Revokes the allowance, bypassing the proxy.
 async fn revoke(world: &World) {
     let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
     assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
@@ -91,7 +91,7 @@ async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
         async move { behind.commit(proposal).await }
     });
     until("the replacement was refused", || !in_state(world, "dropped").is_empty()).await;
-    // Whoever refused it has it, and passes it on.
+    // The rejecting endpoint has the bytes and forwards them.
     let [(hash, raw)] = &in_state(world, "dropped")[..] else { panic!("one was refused") };
     let sent = world.client.provider().send_raw_transaction(raw).await.unwrap();
     assert_eq!(sent.tx_hash(), hash);
@@ -115,7 +115,7 @@ async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
 /// A revocation that was signed under one stop and lost, while a higher one comes.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_back_is_sent_again_under_a_higher_stop() {
-    // While it is waited for, and after that, when it is only followed.
+    // While the call waits for it, and afterwards, while it is only tracked.
     for patience in [PATIENT, Duration::ZERO] {
         let what = format!("waited for {patience:?}");
         let behind = Behind::new(5, patience, |world| {
@@ -142,7 +142,7 @@ async fn what_takes_back_is_sent_again_under_a_higher_stop() {
         let committed = commit.await.unwrap().unwrap();
         let known = if patience.is_zero() { State::Unclear } else { State::Done };
         assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
-        // However it was settled, its end is told.
+        // However it was settled, its end is reported.
         let (hash, mut told) = (committed.legs[0].hash, Vec::new());
         until(&format!("{what}: its end is told"), || {
             told.extend(world.told());
@@ -161,7 +161,7 @@ async fn what_takes_back_is_sent_again_under_a_higher_stop() {
 async fn what_takes_back_is_outbid_under_a_higher_stop() {
     let behind = Behind::new(5, PATIENT, |world| {
         let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
-        // The allowance, past the proxy, is the first signature, the revocation the second.
+        // The allowance, bypassing the proxy, is the first signature, the revocation the second.
         move |method: &str, before| {
             if method != SEND || wallet.signatures.load(Ordering::SeqCst) > 2 {
                 return Fate::Pass;
@@ -184,8 +184,8 @@ async fn what_takes_back_is_outbid_under_a_higher_stop() {
     behind.drained(nonce, "outbid").await;
 }
 
-/// A revocation that an ended program has signed under a stop, and nobody has: the next one sends it while the stop
-/// stands. What does not only take back is `sends::under_a_stop_what_an_ended_program_has_left_is_watched`.
+/// A revocation that an ended process signed under a stop, and that no endpoint has: the next process sends it while
+/// the stop is in force. Other actions are covered by `sends::under_a_stop_what_an_ended_program_has_left_is_watched`.
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
     let willing = Arc::new(AtomicBool::new(false));
@@ -198,13 +198,13 @@ async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
     let behind = Arc::new(behind.await);
     let world = &behind.world;
     let nonce = world.nonce().await;
-    // The allowance, past the proxy.
+    // The allowance, bypassing the proxy.
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
     *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
     behind.left(world.revocation(), 1).await;
     until("the system lets go of what it held", || !behind.pipeline.to_send_again().unwrap().is_empty()).await;
-    // Whoever only looks sends nothing.
+    // A read-only process sends nothing.
     let sends = behind.proxy.count(SEND);
     let looked = behind.pipeline.recover_unsent().await.unwrap();
     let looked: Vec<_> = looked.into_iter().map(|one| (one.found, one.step)).collect();
@@ -212,7 +212,7 @@ async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
     willing.store(true, Ordering::SeqCst);
     let mut recovered = behind.pipeline.recover().await.unwrap();
     assert_eq!(behind.proxy.count(SEND), sends + 1, "{recovered:?}");
-    // A block takes it, however long that takes, while the stop stands.
+    // It is included while the stop is in force, however long that takes.
     while recovered[0].step == Step::Watch {
         recovered = behind.pipeline.recover().await.unwrap();
     }

@@ -1,5 +1,5 @@
-//! Blocks leave the chain, one to twelve of them, while each transaction of a swap is in one: the plan goes on, and in
-//! the end ledger, nonces, audit trail and cards say what the chain says.
+//! Reorganisations of one to twelve blocks that contain a transaction of a swap: the plan continues, and in the end
+//! ledger, nonces, audit log and cards agree with the chain.
 
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -18,10 +18,11 @@ use bardo::sandbox::Sandbox;
 use crate::world::{World, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
-/// Deep enough that twelve blocks may go, and the one that may have been made while a transaction came.
+/// Enough confirmations for a reorganisation of twelve blocks, plus one block that may be made while a transaction
+/// arrives.
 const CONFIRMATIONS: u64 = 14;
 
-/// A devnet of this file's own: nobody else is to lose blocks.
+/// Devnet of this file: no other test must lose blocks.
 static DEEP: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
 
 fn devnet() -> Devnet {
@@ -37,14 +38,14 @@ async fn world() -> World {
     World::in_step(&DEEP, 0, rules).await
 }
 
-/// Makes block after block until it is dropped. At the goal it is given it stands still by itself: however late the test
-/// looks, no more blocks lie there than are to go.
+/// Makes blocks until it is dropped. It stops by itself at its goal, so that a late test does not see more blocks than
+/// are to be removed.
 struct Miner {
     goal: Arc<Mutex<Option<Goal>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// So many blocks, the one that takes this nonce included.
+/// Number of blocks, including the one with this nonce.
 #[derive(Clone, Copy)]
 struct Goal {
     nonce: u64,
@@ -72,7 +73,7 @@ impl Miner {
                 devnet().mine().await.unwrap();
                 let Some(goal) = goal else { continue };
                 if provider.get_transaction_count(account).await.unwrap() > goal.nonce {
-                    // Its block, or the next: the chain makes one itself for what comes while nobody does.
+                    // Its block, or the next: the chain makes one itself for transactions that arrive meanwhile.
                     for _ in 1..goal.depth {
                         devnet().mine().await.unwrap();
                     }
@@ -97,7 +98,7 @@ impl Miner {
     }
 }
 
-/// The transactions of this world's ledger at a nonce: hash, state, block.
+/// Transactions of this test's ledger at a nonce: hash, state, block.
 fn at_nonce(world: &World, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
     let found = world.store.read(|connection| -> Result<_, sender::RecordError> {
         let mut statement = connection.prepare("SELECT hash FROM sender_transaction WHERE nonce = ?1")?;
@@ -108,7 +109,7 @@ fn at_nonce(world: &World, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
     found.iter().map(|record| (record.hash(), record.state, record.block.map(|(number, _)| number))).collect()
 }
 
-/// Waits until the ledger has a transaction of that nonce in a block; which block that is.
+/// Waits until the ledger has a transaction with that nonce in a block; returns the block.
 async fn in_a_block(world: &World, nonce: u64) -> u64 {
     for _ in 0..3_000 {
         if let Some(block) =
@@ -121,7 +122,8 @@ async fn in_a_block(world: &World, nonce: u64) -> u64 {
     panic!("nonce {nonce} is in no block: {:?}", at_nonce(world, nonce));
 }
 
-/// Once the miner stands and the ledger knows the nonce's block: so many blocks go, that one included, and `instead` comes.
+/// Once the miner has stopped and the ledger knows the nonce's block: removes this many blocks including that one, and
+/// adds `instead`.
 async fn lose(world: &World, miner: &Miner, nonce: u64, depth: u64, instead: Option<ChainTransaction>) {
     miner.stands().await;
     let block = in_a_block(world, nonce).await;
@@ -133,7 +135,7 @@ async fn lose(world: &World, miner: &Miner, nonce: u64, depth: u64, instead: Opt
     miner.goes_on();
 }
 
-/// Everything agrees after a swap that was made: the ledger with the chain, and the trail with both.
+/// Asserts that everything agrees after a completed swap: the ledger with the chain, and the audit log with both.
 async fn agree(world: &World, before: (u64, U256), state: &State, what: &str) {
     let (nonce, usdc) = before;
     assert_eq!(*state, State::Done, "{what}");
@@ -153,7 +155,7 @@ async fn agree(world: &World, before: (u64, U256), state: &State, what: &str) {
     assert_eq!(entries("tx:signed").len(), 2, "{what}: nothing was signed anew");
     let [verified] = entries("action:verified")[..] else { panic!("{what}: {trail:?}") };
     assert_eq!(verified["matched"], true, "{what}: {verified}");
-    // A card never said that it was confirmed before it was.
+    // No card reported a confirmation too early.
     let told = world.events().iter().filter(|kind| *kind == "tool:verified").count();
     assert_eq!(told, 1, "{what}");
     let standing = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
@@ -210,7 +212,7 @@ async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
         assert_eq!(at_nonce(&world, nonce).iter().map(|(_, state, _)| *state).collect::<Vec<_>>(), [TxState::Dropped]);
         assert!(matches!(world.book.ends.lock().unwrap()[..], [End::NotSent]), "{what}");
         assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
-        // Nothing stands in the way of the next one.
+        // The next action is not blocked.
         let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
         let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
         assert_eq!((committed.state, committed.legs[0].nonce), (State::Done, nonce + 1), "{what}");

@@ -1,5 +1,5 @@
-//! Rules of the operator's own that ask for time or for somebody who knows the other side: hours in which may be acted,
-//! and those who were never paid before. Each is a field of a policy file, and goes through the real pipeline.
+//! Rules that depend on time or on known counterparties: active hours, and recipients that were never paid. Each is a
+//! field of a policy file, and passes the real pipeline.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,13 +42,13 @@ impl Ruled {
         let stop = StopFile::in_folder(folder.path());
         let networks = [world.client.network().clone()];
         let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
-        // Permits that no time of these tests uses up.
+        // Permits with a lifetime beyond these tests.
         let pipeline = world.pipeline_with(Arc::new(rules), &store, Duration::from_secs(86_400));
         Self { world, pipeline, _folder: folder }
     }
 }
 
-/// The day of the week of a day since 1 January 1970, which was a Thursday.
+/// Day of the week of a day since 1 January 1970, which was a Thursday.
 fn weekday(day: u64) -> &'static str {
     DAYS[(day % 7) as usize]
 }
@@ -69,14 +69,14 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     assert_eq!(found, ["active_hours"], "{refusal:#?}");
     let one = &refusal.violations[0];
     assert_eq!(one.limit, format!("{} 09:30-18:00 UTC", weekday(then)));
-    // It says in how many seconds: at the half hour after nine of that day.
+    // It states the number of seconds: until half past nine of that day.
     let digits: String = one.would_pass.as_str().chars().filter(char::is_ascii_digit).collect();
     let seconds: u64 = digits.parse().unwrap();
     let now = world.clock.now_millis() / 1_000;
     let opens = then * DAY + 34_200;
     assert!(seconds.abs_diff(opens - now) <= 120, "{seconds} s, and it opens in {} s", opens - now);
 
-    // Taking back is never held up.
+    // Revocations are never delayed.
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
     world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(7) }).await;
     let back = Proposal { intent: Intent::Revoke, ..world.approval(0) };
@@ -85,18 +85,19 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 
-    // And once the hour has come, the same swap passes.
+    // Once the hour has come, the same swap passes.
     world.clock.shift(i64::try_from((opens - now + 600) * 1_000).unwrap());
     let preview = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
     let committed = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
 }
 
-/// The hour ends between the look and the signature: what was allowed then is looked at once more.
+/// The hour ends between preview and signature: the rule is checked again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
     let world = World::new(2).await;
-    // To the start of an hour, so that the look has all of it; allowed is that hour and what was of the day before it.
+    // To the start of an hour, so that the preview has all of it; that hour and the earlier ones of the day are
+    // permitted.
     let hour = DAY * 1_000 / 24;
     let into = world.clock.now_millis() % hour;
     world.clock.shift(i64::try_from(hour - into).unwrap());
@@ -137,7 +138,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
             true => policy.push_str(&format!("allowed_recipients = [\"{known}\"]\n")),
             false => policy.push_str("allowed_recipients = \"all\"\n"),
         }
-        // Without a word on the tool each gift is asked about, whoever gets it.
+        // Without a rule about the tool, each gift needs approval, for every recipient.
         policy.push_str(&format!("[tools.{}]\nrequires_approval_above_usd = \"1000\"\n", TOOL.name));
         let ruled = Ruled::over(World::new(2).await, &policy);
         let world = &ruled.world;
@@ -153,7 +154,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
         assert_eq!(words, ["it pays somebody for the first time"]);
         let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
-        // Once it was paid with a yes it is known.
+        // Once it was paid with approval it is known.
         let again = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
         let paid = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
         assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
@@ -162,7 +163,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
     }
 }
 
-/// Lets `spender` take so many units of USDC.
+/// Grants `spender` an allowance of this many units of USDC.
 fn allows(world: &World, spender: Address, units: u64) -> Proposal {
     let amount = U256::from(units);
     let bound = AllowanceBound { token: world.usdc.clone(), spender, kind: AllowanceKind::Erc20, at_most: amount };
@@ -186,7 +187,7 @@ async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
         let preview = looks(allows(world, spender, 5_000_000)).await;
         let needs_a_yes = matches!(preview.needs, ApprovalNeed::Approval { .. });
         assert_eq!(needs_a_yes, asks && !named, "asks {asks}, named {named}: {:?}", preview.needs);
-        // The contracts of the address book are known: an ordinary swap asks nothing.
+        // The contracts of the address book are known: an ordinary swap needs no approval.
         if !named {
             let swap = looks(world.swap(HUNDRED).await).await;
             assert!(
@@ -204,11 +205,11 @@ async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
         let again = looks(allows(world, spender, 5_000_000)).await;
         let allowed = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
         assert_eq!(allowed.state, State::Done, "{:?}", allowed.remarks);
-        // Known from now on as one who may take, and not as one who is paid.
+        // From now on it is known as a spender, but not as a recipient.
         let next = looks(allows(world, spender, 6_000_000)).await;
         assert!(next.parties.is_empty() && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
         assert_eq!(looks(gift(world, spender)).await.parties, [Reason::FirstPaid]);
-        // Taking back is never held up.
+        // Revocations are never delayed.
         let back = looks(Proposal { intent: Intent::Revoke, ..allows(world, spender, 0) }).await;
         assert!(matches!(back.needs, ApprovalNeed::Instant), "{:?}", back.needs);
         let back = ruled.pipeline.commit(back.permit.permit_id, Consent::None).await.unwrap();
@@ -216,7 +217,7 @@ async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
     }
 }
 
-/// Begins and ends like `known`, and is another.
+/// Another address that begins and ends like `known`.
 fn imitation(known: Address, middle: u8) -> Address {
     let mut bytes = [middle; 20];
     bytes[..2].copy_from_slice(&known[..2]);
@@ -228,7 +229,7 @@ fn imitation(known: Address, middle: u8) -> Address {
 async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_says() {
     let safe = address!("0x5afe00112233445566778899aabbccddeeff5afe");
     let friend = address!("0x7ea1222222222222222222222222222222221ea7");
-    // A stranger is paid unasked here: what asks is the likeness alone.
+    // Here strangers are paid without approval: only the resemblance needs one.
     let policy = format!(
         "approve_first_seen = false\nallowed_recipients = \"all\"\nsafe_addresses = [\"{safe}\"]\n[tools.{}]\n\
          requires_approval_above_usd = \"1000\"\n",
@@ -242,7 +243,7 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
         assert!(!matches!(preview.needs, ApprovalNeed::Approval { .. }), "{to}: {:?}", preview.needs);
         preview.permit.permit_id
     };
-    // Nobody knows the friend yet.
+    // The friend is not known yet.
     unasked(imitation(friend, 0x33)).await;
     let paid = ruled.pipeline.commit(unasked(friend).await, Consent::None).await.unwrap();
     assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
@@ -258,16 +259,16 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
     let copied = imitation(friend, 0x33);
     let refused = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
-    // With a yes it is done, and then known by itself.
+    // With approval it is paid, and from then on known itself.
     let paid = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::Always).await.unwrap();
     assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
     unasked(copied).await;
-    // One more of the kind still looks like both.
+    // Another of the kind still resembles both.
     let third = looks(imitation(friend, 0x44)).await;
     assert!(matches!(third.needs.reasons(), [Reason::Resembles { .. }]), "{:?}", third.needs);
 }
 
-/// As the specification has them: what stands against an action is told in the order in which it was looked for.
+/// As the specification requires: violations are reported in the order of the checks.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_checks_of_a_swap_are_told_in_their_order() {
     let ruled = Ruled::over(World::new(2).await, "");

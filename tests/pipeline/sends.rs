@@ -1,6 +1,6 @@
-//! What goes wrong between a signature and a block: every way in which a send can fail, at the first send of each
-//! transaction of a swap; what no block takes; and a stop that comes while something waits. In the end each wish was paid
-//! for once, no nonce was left out, and the ledger says what the chain says.
+//! Failures between a signature and a block: every way in which a send can fail, at the first send of each transaction
+//! of a swap; transactions that no block includes; and a stop during a wait. In the end each action was paid once, no
+//! nonce was skipped, and the ledger agrees with the chain.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,15 +28,15 @@ use crate::world::{ASKED, Book, Hook, Wallet, World, sandbox};
 pub const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 pub const HUNDRED: u64 = 100_000_000;
-/// Long enough that only a fault lets it run out.
+/// Timeout that only a fault exhausts.
 pub const PATIENT: Duration = Duration::from_secs(240);
-/// So many looks at the chain that bytes which may be sent again have been, many times over.
+/// Number of polls within which bytes that may be resent would have been resent many times.
 const LOOKS: usize = 40;
 
-/// A devnet of this file's own: so many transactions take its time far ahead.
+/// Devnet of this file: its many transactions take its time far ahead.
 static MANY: LazyLock<Sandbox> = LazyLock::new(|| sandbox(7));
 
-/// A world whose pipeline speaks to the chain through a proxy.
+/// Test chain whose pipeline connects through a proxy.
 pub struct Behind {
     pub world: World,
     pub pipeline: Pipeline,
@@ -45,7 +45,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// `fate` decides by the world, the method, and how often that was asked before.
+    /// `fate` decides by the test chain, the method, and the number of earlier requests of that method.
     pub async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&World) -> F) -> Self
     where
         F: Fn(&str, usize) -> Fate + Send + Sync + 'static,
@@ -74,12 +74,12 @@ impl Behind {
         self.commit(self.world.swap(HUNDRED).await).await
     }
 
-    /// Waits until the chain has been looked at so many times more.
+    /// Waits for this many further polls of the chain.
     async fn looked(&self, times: usize) {
         self.asked(RECEIPT, self.proxy.count(RECEIPT) + times).await;
     }
 
-    /// Waits until something was sent so many times.
+    /// Waits for this many submissions.
     pub async fn sent(&self, times: usize) {
         self.asked(SEND, times).await;
     }
@@ -94,9 +94,9 @@ impl Behind {
         panic!("{method} was asked {} times, and not {times}", self.proxy.count(method));
     }
 
-    /// Does what is proposed in a program of its own, which ends once something was sent for the `sends`th time in all.
+    /// Executes the proposal in a process of its own, which ends at the `sends`th submission in total.
     pub async fn left(self: &Arc<Self>, proposal: Proposal, sends: usize) {
-        // It has a runtime of its own, with which everything of it ends.
+        // It has its own runtime, with which everything of it ends.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.spawn({
             let behind = Arc::clone(self);
@@ -112,7 +112,7 @@ impl Behind {
         tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENT)).await.unwrap();
     }
 
-    /// What is recovered, once the system has let go of what an ended program held.
+    /// Recovered actions, once the system has released the locks of an ended process.
     async fn recovered(&self) -> Vec<Recovered> {
         for _ in 0..24_000 {
             let found = self.pipeline.recover().await.unwrap();
@@ -124,7 +124,7 @@ impl Behind {
         panic!("nothing is left to recover");
     }
 
-    /// How many transactions the ledger keeps.
+    /// Number of transactions in the ledger.
     pub fn kept(&self) -> usize {
         let rows = self.world.store.read(|connection| {
             let count = connection.query_row("SELECT count(*) FROM sender_transaction", [], |row| row.get::<_, i64>(0));
@@ -133,7 +133,8 @@ impl Behind {
         usize::try_from(rows.unwrap()).unwrap()
     }
 
-    /// Everything from `first` on is over: each nonce was used once, by what the chain has just so, and nothing is held.
+    /// Asserts that everything from `first` on has ended: each nonce was used once, by a transaction that the chain
+    /// has, and nothing is reserved.
     pub async fn drained(&self, first: u64, what: &str) {
         let world = &self.world;
         let records = world.store.read(|connection| -> Result<Vec<sender::Record>, sender::RecordError> {
@@ -172,7 +173,7 @@ impl Behind {
     }
 }
 
-/// Each wrong at the first send of transaction number `leg` of a swap.
+/// Each failure at the first send of transaction number `leg` of a swap.
 async fn each_wrong_at(leg: usize, account: usize) {
     for (wrong, gives_up) in wrongs() {
         let what = format!("{wrong:?} at transaction {leg}");
@@ -180,7 +181,7 @@ async fn each_wrong_at(leg: usize, account: usize) {
         let behind = Behind::new(account, PATIENT, |world| {
             let (wallet, done) = (Arc::clone(&world.wallet), AtomicBool::new(false));
             move |method: &str, _| {
-                // What is sent first after that many signatures is the transaction that was signed last.
+                // The first submission after that many signatures is of the transaction that was signed last.
                 let now = method == SEND && wallet.signatures.load(Ordering::SeqCst) == leg + 1;
                 if now && !done.swap(true, Ordering::SeqCst) { told.clone() } else { Fate::Pass }
             }
@@ -190,7 +191,7 @@ async fn each_wrong_at(leg: usize, account: usize) {
         let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
         let first = behind.swapped().await;
         if gives_up {
-            // Nobody had it, and nobody has been paid; what was allowed for it is taken back.
+            // No endpoint had it, and nobody was paid; the allowance for it is revoked.
             match (leg, first) {
                 (0, Err(refusal)) => assert_eq!(refusal.code, ErrorCode::ChainUnreachable, "{what}"),
                 (1, Ok(Committed { state: State::Stopped { code, .. }, remarks, .. })) => {
@@ -227,8 +228,8 @@ async fn each_wrong_at_the_send_of_the_swap_itself_ends_in_one_swap() {
     each_wrong_at(1, 5).await;
 }
 
-/// What no endpoint takes: an answer to everything that is sent until it is willing, or until there is a second
-/// signature. The stop comes with the second send, which is the first of the same bytes again, where it is to come.
+/// An unwilling endpoint: rejects every submission until it becomes willing, or until there is a second signature.
+/// Optionally a stop is set at the second submission, the first resend of the same bytes.
 #[derive(Clone, Default)]
 struct Unwilling {
     willing: Arc<AtomicBool>,
@@ -250,7 +251,7 @@ impl Unwilling {
         }
     }
 
-    /// The stop is lifted, and the endpoint takes what it is sent.
+    /// Lifts the stop and lets the endpoint accept submissions.
     fn relents(&self, world: &World) {
         self.willing.store(true, Ordering::SeqCst);
         *world.book.stop.lock().unwrap() = None;
@@ -271,9 +272,9 @@ async fn what_no_endpoint_takes_for_its_price_is_outbid_and_paid_once() {
     behind.drained(nonce, "outbid").await;
 }
 
-/// A swap whose allowance is refused for its price, and is not outbid: each signature is met by `on_sign`, which is told
-/// how many there are. Where a stop comes, nothing leaves before it is lifted, after so many signatures as `halted` says.
-/// In the end what was signed first is taken.
+/// A swap whose allowance is rejected for its price and is not replaced. `on_sign` is called at each signature with
+/// their number. With a stop, nothing leaves before it is lifted, after `halted` signatures. In the end the transaction
+/// that was signed first is included.
 async fn not_outbid(
     stops: bool,
     on_sign: impl Fn(&Wallet, &Book, usize) + Send + Sync + 'static,
@@ -331,7 +332,7 @@ async fn what_was_signed_to_outbid_is_not_kept_where_a_stop_came_meanwhile() {
 async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
     let lie = |wallet: &Wallet, _: &Book, signatures: usize| {
         let falsify: Option<fn(&mut TxEip1559)> = match signatures {
-            // The next one pays somebody a wei beside.
+            // The next one pays another account an additional wei.
             1 => Some(|transaction| transaction.value = U256::from(1)),
             _ => None,
         };
@@ -340,10 +341,11 @@ async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
     not_outbid(false, lie, None, "another value").await;
 }
 
-/// Bytes that were signed and sent before a stop, and that nobody has: they are watched, and sent again once it is over.
+/// Bytes that were signed and sent before a stop, and that no endpoint has: they are tracked, and resent once it is
+/// over.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
-    // While it is waited for, and after that, when it is only followed.
+    // While the call waits for it, and afterwards, while it is only tracked.
     for patience in [PATIENT, Duration::ZERO] {
         let what = format!("waited for {patience:?}");
         let endpoint = Unwilling { stops: true, ..Unwilling::default() };
@@ -361,7 +363,7 @@ async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
         let committed = commit.await.unwrap().unwrap();
         let known = if patience.is_zero() { State::Unclear } else { State::Done };
         assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
-        // What is followed is settled by itself.
+        // Tracked transactions are settled in the background.
         while !matches!(world.book.ends.lock().unwrap().last(), Some(End::Done { .. })) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -373,7 +375,8 @@ async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
     }
 }
 
-/// What an ended program has sent, and nobody has: the next one watches it under a stop, and sends it afterwards.
+/// A transaction that an ended process sent, and that no endpoint has: the next process tracks it under a stop, and
+/// sends it afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
     let endpoint = Unwilling::default();
@@ -403,7 +406,7 @@ async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
     behind.drained(nonce, "left").await;
 }
 
-/// Whoever writes to the ledger can call anything a revocation: what the signed bytes are decides.
+/// A writer to the ledger can call anything a revocation: the signed bytes decide.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
     let endpoint = Unwilling::default();
@@ -434,7 +437,7 @@ async fn what_only_the_ledger_calls_a_revocation_is_watched_under_a_stop() {
     world.send(world.contract_of(&world.usdc), nothing).await;
 }
 
-/// What takes back is signed under a stop, and must arrive under it.
+/// A revocation is signed under a stop, and must be included under it.
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_halt_what_takes_back_is_sent_until_it_arrives() {
     let behind = Behind::new(5, PATIENT, |world| {

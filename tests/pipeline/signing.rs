@@ -1,10 +1,10 @@
-//! There is one way to a signature and one way to send it: reads the sources and names every place
-//! outside the modules that may.
+//! There is only one path to a signature and one path to send it: reads the sources and finds every place outside the
+//! permitted modules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words that sign, hold a key, or hand raw bytes to a chain.
+/// Identifiers that sign, hold a key, or submit raw bytes to a chain.
 const WORDS: &[&str] = &[
     "sign_hash",
     "sign_message",
@@ -29,8 +29,8 @@ const WORDS: &[&str] = &[
     "personal_sign",
 ];
 
-/// Who may sign: keys, and the devnet's own inhabitants, whose keys refuse every other chain. Who may
-/// send: the sender. And the devnet itself, which answers to the names of the calls.
+/// Modules that may sign: keys, and the devnet's own actors, whose keys refuse to sign for any other chain. Modules
+/// that may send: the sender. And the devnet itself, which implements methods of these names.
 const MODULES: &[(&str, &str)] = &[
     ("crates/bardo-safety/src/custody/", "keys, used by a capability alone"),
     ("crates/bardo-sandbox/src/", "inhabitants of the devnet, whose keys refuse every other chain"),
@@ -40,7 +40,7 @@ const MODULES: &[(&str, &str)] = &[
     ("crates/golem-chain/src/provider/method.rs", "which calls may be asked twice: their names"),
 ];
 
-/// The sources of the program and of every crate, with their paths from the root of the repository.
+/// Sources of the program and of every crate, with their paths from the root of the repository.
 fn sources() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
@@ -63,11 +63,11 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Lines of code that hold one of the words: neither comments nor tests count.
+/// Lines of code with one of these identifiers, without comments and tests.
 fn found_in(source: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(source.lines()) {
-        // A test module stands at a file's end.
+        // A test module is at the end of a file.
         if line.trim() == "#[cfg(test)]" && source.lines().nth(number).is_some_and(|next| next.contains("mod tests {"))
         {
             break;
@@ -103,7 +103,7 @@ fn nothing_signs_or_sends_outside_its_module() {
     assert!(faults.is_empty(), "\nsigning or sending outside of its module:\n{}\n", faults.join("\n"));
 }
 
-/// The crate of the devnet holds no key of a user's and cannot get at one: custody lies in a crate that builds on it.
+/// The devnet's crate has no keys of users and no access to them: custody is in a crate that depends on it.
 #[test]
 fn the_devnet_signs_with_the_public_mnemonic_alone() {
     let makers = ["PrivateKeySigner", "MnemonicBuilder", "LocalSigner", "SigningKey", "SecretKey"];
@@ -147,12 +147,12 @@ fn only_the_pipeline_makes_a_capability() {
     assert_eq!(makers, pipeline);
 }
 
-/// Proofs that the operator decided come from the password check alone; tests make theirs where they need one.
+/// Only the password check creates proofs of the operator's decision; tests create their own.
 #[test]
 fn only_the_password_check_makes_proofs() {
     let makes = |(_, path): &(String, PathBuf)| {
         let source = fs::read_to_string(path).unwrap();
-        // What stands behind the last mark of a test is a test.
+        // Everything after the last test attribute is test code.
         let code = source.split("#[cfg(test)]").next().unwrap_or_default();
         !path.ends_with("tests.rs") && code.contains("OperatorProof::issue(")
     };

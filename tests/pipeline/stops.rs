@@ -1,5 +1,4 @@
-//! A stop at every stage: after it is set nothing is signed, kept or sent, and what others may take
-//! is taken back.
+//! A stop at every stage: after it is set nothing is signed, stored or sent, and allowances are revoked.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +62,7 @@ async fn a_stop_while_it_is_signed() {
     let refused = world.pipeline.commit(permit, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::Halted));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1);
-    // What was signed is neither kept nor sent.
+    // The signed transaction is neither stored nor sent.
     assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
     assert_eq!(world.nonce().await, nonce);
     let kept: i64 = world
@@ -79,7 +78,7 @@ async fn a_stop_while_it_is_signed() {
     assert_eq!(kept, 0);
 }
 
-/// The ladder's highest step, set and lowered again between the preview and the signature.
+/// The highest stop level, set and lowered again between preview and signature.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
     let world = World::new(9).await;
@@ -93,7 +92,7 @@ async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
     assert!(refusal.message.contains("only a new start of the program"), "{refusal:?}");
     assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
     assert_eq!((world.wallet.signatures.load(Ordering::SeqCst), world.nonce().await), (0, nonce));
-    // Nothing gives a dead Golem keys again, whatever was said before.
+    // Nothing restores the keys of a dead Golem, whatever was set before.
     revocation.revoke(Revoked::Death);
     revocation.revoke(Revoked::Stop);
     assert_eq!(revocation.why(), Some(Revoked::Death));
@@ -105,7 +104,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
     let permit2 = world.contract(Contract::Permit2);
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
-    // The stop is set once the allowance is in a block, that is, when the second leg is about to be signed.
+    // The stop is set once the allowance is included, that is, when the second step is about to be signed.
     let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
     *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
         if wallet.signatures.load(Ordering::SeqCst) == 2 {
@@ -119,7 +118,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
     assert_eq!(code, ErrorCode::Halted);
     assert_eq!(committed.remarks, Vec::<String>::new());
     assert_eq!(world.balance(&world.usdc).await, usdc);
-    // Given, and under the halt taken back: the swap itself never left.
+    // Granted, and revoked under the halt: the swap itself was never sent.
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
     assert_eq!(world.nonce().await, nonce + 2);
 }
@@ -138,8 +137,7 @@ async fn under_a_halt_an_allowance_can_be_taken_back() {
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
 }
 
-/// A contract that lets nobody take anything and says otherwise: it reports an allowance that its owner sets and that any
-/// `approve` clears.
+/// A contract that reports a false allowance: its owner sets the value, and any `approve` clears it.
 const STRANGER: &[u8] = &hex!(
     "5f3560e01c" // the selector
     "8063095ea7b314604057" // approve
@@ -147,7 +145,7 @@ const STRANGER: &[u8] = &hex!(
     "8063313ce56714605957" // decimals
     "806395d89b4114606257" // symbol
     "806306fdde0314606257" // name
-    "5f5f5260205ff3" // all else is 0
+    "5f5f5260205ff3" // everything else returns 0
     "0000"
     "5b5f5f555b5b5b5b60015f5260205ff3" // at 0x40
     "5b5f545f5260205ff3" // at 0x50
@@ -155,7 +153,7 @@ const STRANGER: &[u8] = &hex!(
     "5b60205f52600360205262455649" "60e81b60405260605ff3" // at 0x62: "EVI"
 );
 
-/// A stranger's contract, and a proposal that takes back what it says is allowed there, asked by this Golem.
+/// A stranger's contract, and this Golem's proposal to revoke the allowance that it reports.
 pub async fn strange(world: &World, at: u8, golem_id: &str) -> (Address, Proposal) {
     let stranger = Address::repeat_byte(at);
     let put = move |chain: &mut Chain| {
@@ -181,7 +179,7 @@ async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
     halt(&world)();
     let refused = world.preview(revoke.clone()).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
-    // The operator's own hand is no Golem that somebody leads in a circle.
+    // The operator's own call cannot be part of a Golem's loop.
     let by_hand = Proposal { golem_id: GolemId::operator(), ..revoke };
     assert!(world.preview(by_hand).await.unwrap().simulated.takes_back);
 }
@@ -202,7 +200,7 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
         let permit = world.preview(proposal).await.unwrap().permit.permit_id;
         world.pipeline.commit(permit, Consent::None).await.unwrap();
     };
-    // Whatever is signed for the account is noted by what the account does, however its envelope looks afterwards.
+    // Every signature is recorded for the action, whatever its later envelope contains.
     commit(world.approval(HUNDRED)).await;
     let (account, usdc) = (world.account().to_string(), world.contract_of(&world.usdc).to_string());
     assert_eq!(noted(), [(31_337, account.clone(), usdc)]);
@@ -212,7 +210,7 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
 
     halt(&world)();
     assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted);
-    // Somebody who can write the database vouches for nobody: with no tag, with one of no key, and with one of another row.
+    // A writer of the database cannot vouch: without a tag, with an invalid one, and with one of another row.
     for forged in [
         "INSERT INTO safety_allowed (chain_id, account, token) VALUES (31337, ?1, ?2)",
         "INSERT INTO safety_party VALUES ('token', 31337, ?2, ?1, 'call', 1, zeroblob(32))",
@@ -227,7 +225,7 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
         strange(&world, 0x5b, "ada").await;
         assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted, "{forged}");
     }
-    // The row that the account's key makes, written out here by what its tag covers.
+    // The row that the account's key creates, written out here from the tag's contents.
     let (chain_id, at) = (31_337_u64, 1_i64);
     let (owner, chain_id, at) = (world.account(), chain_id.to_be_bytes(), at.to_be_bytes());
     let parts: [&[u8]; 6] = [b"token", &chain_id, stranger.as_slice(), owner.as_slice(), b"call", &at];
@@ -240,7 +238,7 @@ async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
     world.store.write(insert).await.unwrap();
     strange(&world, 0x5b, "ada").await;
     assert!(world.preview(revoke).await.unwrap().simulated.takes_back);
-    // Of that token, and of no other.
+    // For that token, and no other.
     let (_, other) = strange(&world, 0x5c, "ada").await;
     assert_eq!(world.preview(other).await.unwrap_err().code, ErrorCode::Halted);
 }

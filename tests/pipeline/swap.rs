@@ -1,4 +1,4 @@
-//! A swap from the proposal to the settled ledger, and what must not happen twice.
+//! A swap from the proposal to the settled ledger, and effects that must not happen twice.
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use serde_json::json;
 use crate::orders::{Desk, Manner};
 use crate::world::{ASKED, World, cents, sandbox};
 
-/// 100 USDC.
+/// 100 USDC in raw units.
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,11 +39,11 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     let proposal = world.swap(HUNDRED).await;
     let least = proposal.inflows[0].at_least;
     let preview = world.preview(proposal).await.unwrap();
-    // Nothing is held before the commit.
+    // Nothing is reserved before the commit.
     assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
     assert_eq!(preview.simulated.class, ActionClass::NewPosition);
     assert!(!preview.simulated.leaves && !preview.simulated.takes_back);
-    // 100 dollars and a little gas, valued up.
+    // 100 dollars and a little gas, rounded up.
     assert!((10_000..11_500).contains(&cents(preview.values.spent)), "{:?}", preview.values);
 
     let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     assert!((10_000..11_500).contains(&cents(*spent)));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
 
-    // What the simulation found is on the trail, in whole tokens: what was there, and what is.
+    // The audit log has the simulated changes in whole tokens: balances before and after.
     let trail = world.trail();
     let issued = &trail.iter().find(|(kind, _)| kind == "permit:issued").unwrap().1["changes"];
     let moved = |symbol: &str, decimals: u32, before: U256, after: U256| {
@@ -132,7 +132,7 @@ async fn of_two_commits_of_one_permit_one_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_commits_stay_under_the_cap_and_never_share_a_nonce() {
     let world = World::new(4).await;
-    // Room for three of about 100 dollars each.
+    // Enough for three of about 100 dollars each.
     *world.book.cap.lock().unwrap() = "320".parse().unwrap();
     let nonce = world.nonce().await;
     let mut permits = Vec::new();
@@ -163,10 +163,10 @@ async fn a_rehearsal_changes_nothing() {
     assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
 }
 
-/// A devnet of this file's own: a contract is broken there for a while.
+/// Devnet of this file: a contract is broken there for a while.
 static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(8));
 
-/// A preview that fails while another action of the account is being done is made anew once that is over.
+/// A preview that fails during another action of the account is repeated afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let world = World::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
@@ -176,16 +176,16 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let code = world.client.provider().get_code_at(router).await.unwrap();
     let becomes = async |code: Bytes| {
         devnet.run(move |chain: &mut Chain| chain.set_code(router, code)).await.unwrap().unwrap();
-        // In a block, where whoever asks by its hash finds it.
+        // In a block, where reads by block hash find it.
         devnet.mine().await.unwrap();
     };
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
     let call = Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
     let usdc = world.balance(&world.usdc).await;
-    // PUSH0 PUSH0 REVERT.
+    // PUSH0 PUSH0 REVERT: every call reverts.
     becomes(Bytes::from_static(&[0x5f, 0x5f, 0xfd])).await;
-    // Nobody else acts: it is refused at once.
+    // Without another action it is refused at once.
     let refused = desk.executor.call(call.clone()).await;
     assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetySimulationFailed), "{refused:#?}");
     world.events();
@@ -201,7 +201,7 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let response = calling.await.unwrap();
     assert_eq!(response.status, Status::Success, "{response:#?}");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(50_000_000));
-    // The trail says which of the two was refused, and which only came too early.
+    // The audit log distinguishes the refused preview from the premature one.
     let kinds = world.store.read(|connection| -> Result<Vec<String>, StoreError> {
         let wanted = "SELECT kind FROM audit_entry WHERE kind IN ('action:refused', 'action:overtaken') ORDER BY seq";
         let mut statement = connection.prepare(wanted)?;
@@ -210,8 +210,8 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     assert_eq!(kinds.unwrap(), ["action:refused", "action:refused", "action:overtaken"]);
 }
 
-/// What another program does to the balances, the allowances and Permit2's nonce while a call is prepared is no reason to
-/// refuse the call: it is prepared anew on top of it.
+/// Changes that another process makes to balances, allowances and Permit2's nonce during the preparation do not refuse
+/// a call: it is prepared again.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew() {
     let desk = Desk::new(7, OrderKind::DutchV2, Manner::Away).await;
@@ -219,7 +219,7 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
     let first = world.preview(world.swap(70_000_000).await).await.unwrap().permit.permit_id;
     let chain_id = world.client.network().chain_id;
     let turn = world.pipeline.turn(chain_id, world.account(), Duration::from_secs(5)).await.unwrap();
-    // The turn has begun, and nothing of it is on the chain: that is what the call finds and prepares upon.
+    // The account lock is held, but nothing is on the chain yet: the call is prepared on that state.
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
     let call = Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
@@ -241,7 +241,7 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
     let world = World::new(3).await;
-    // Prepared beside each other: each is to set the allowance for itself, and both carry the same nonce of Permit2.
+    // Prepared concurrently: each sets the allowance for itself, and both have the same nonce of Permit2.
     let (one, other) = (world.swap(100_000_000).await, world.swap(70_000_000).await);
     let (one, other) = (world.preview(one).await.unwrap(), world.preview(other).await.unwrap());
     let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
@@ -255,7 +255,7 @@ async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
         (one, other) => panic!("{one:#?} {other:#?}"),
     };
     assert_eq!(done.state, State::Done, "{:?}", done.remarks);
-    // The second looked again once the first was over, and saw that it is void now: nothing of it was signed.
+    // The second was rechecked after the first and found invalid: nothing of it was signed.
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:#?}");
     assert_eq!(world.nonce().await, nonce + 2, "no gas was spent on a transaction that reverts");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
@@ -273,11 +273,11 @@ async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
     let refused = short.commit(hasty.permit.permit_id, Consent::None).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitExpired, "{refused:#?}");
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
-    // Another account's is another matter, and whoever has the turn commits in it.
+    // Another account's lock is independent, and the holder of the lock commits under it.
     drop(world.pipeline.turn(31_337, Address::repeat_byte(9), Duration::from_millis(50)).await.unwrap());
     let committed = world.pipeline.commit_in(turn, preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, State::Done);
-    // What only takes back passes while somebody else has the turn: a stuck transaction must not keep it from that.
+    // A revocation passes while another action holds the lock: a stuck transaction must not block it.
     let _turn = world.pipeline.turn(31_337, world.account(), Duration::from_millis(50)).await.unwrap();
     let permit2 = world.contract(Contract::Permit2);
     let revoke = Proposal { intent: Intent::Revoke, ..world.approval(0) };

@@ -1,4 +1,4 @@
-//! Plans whose last legs only tidy up: what a trade of exact output counts for, and a last leg that fails.
+//! Plans whose last steps only clean up: the counted value of an exact-output trade, and a failing last step.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
@@ -26,7 +26,7 @@ use crate::world::{FEE, Hook, World, cents, leg, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 
-/// Permit2's allowance of the router for USDC, taken back.
+/// Step that revokes the router's allowance for USDC inside Permit2.
 fn inside(world: &World) -> Leg {
     let call = Permit2::approveCall {
         token: world.contract_of(&world.usdc),
@@ -37,7 +37,7 @@ fn inside(world: &World) -> Leg {
     leg(Purpose::CleanUp, world.contract(Contract::Permit2), call.abi_encode().into())
 }
 
-/// So much WETH for at most `most` raw USDC: an allowance, the swap, and both allowances taken back.
+/// Buys this amount of WETH for at most `most` raw USDC: an allowance, the swap, and the revocation of both allowances.
 async fn exactly(world: &World, out: U256, most: u64) -> Proposal {
     let like = world.swap(most).await;
     let (router, permit2) = (world.contract(Contract::UniversalRouter), world.contract(Contract::Permit2));
@@ -79,13 +79,13 @@ async fn exactly(world: &World, out: U256, most: u64) -> Proposal {
     }
 }
 
-/// What went in is told by the token's own events in the plan's own transactions; the most that could have is not spent.
+/// The actual input is read from the token's events in the plan's own transactions; the maximum is not spent.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exact_output_counts_for_what_went_in() {
     let world = World::new(1).await;
     let out = world.quote(U256::from(HUNDRED)).await;
     let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
-    // Three and a half dollars more than it takes.
+    // Three and a half dollars more than needed.
     let preview = world.preview(exactly(&world, out, 103_500_000).await).await.unwrap();
     let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
@@ -93,7 +93,7 @@ async fn an_exact_output_counts_for_what_went_in() {
     assert_eq!(after[1] - before[1], out);
     let paid = i64::try_from(before[0] - after[0]).unwrap();
     assert!(paid < 101_000_000, "{paid}");
-    // A coin is some 3,400 dollars.
+    // A native token is about 3,400 dollars.
     let gas = committed.truth.unwrap().gas_cost * U256::from(340_000) / U256::from(10u64.pow(18));
     let gas = i64::try_from(gas).unwrap();
     let ends = world.book.ends.lock().unwrap().clone();
@@ -103,10 +103,10 @@ async fn an_exact_output_counts_for_what_went_in() {
     assert!(most < 10_350, "gas is too dear here for the test to tell anything: {gas}");
 }
 
-/// A devnet of this file's own: a contract is broken there.
+/// Devnet of this file: a contract is broken there.
 static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(6));
 
-/// What a plan is for has happened, whatever becomes of what tidies up after it.
+/// The main step of a plan has happened, whatever happens to the clean-up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_last_leg_that_fails_uncounts_nothing() {
     let world = World::over(&BROKEN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
@@ -117,7 +117,7 @@ async fn a_last_leg_that_fails_uncounts_nothing() {
     let wallet = Arc::clone(&world.wallet);
     *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
         if wallet.signatures.load(Ordering::SeqCst) == 3 {
-            // PUSH0 PUSH0 REVERT.
+            // PUSH0 PUSH0 REVERT: every call reverts.
             let breaks = BROKEN.chains()[0]
                 .devnet
                 .run(move |chain: &mut Chain| chain.set_code(permit2, Bytes::from_static(&[0x5f, 0x5f, 0xfd])));
@@ -135,6 +135,6 @@ async fn a_last_leg_that_fails_uncounts_nothing() {
     assert_eq!(*code, ErrorCode::ExecutionTxReverted, "{why}");
     // The hundred dollars are spent.
     let ends = world.book.ends.lock().unwrap().clone();
-    // What takes the allowance back comes first, and counts for its gas.
+    // The revocation of the allowance comes first, and counts with its gas.
     assert!(matches!(ends.last(), Some(End::Done { spent }) if cents(*spent) >= 10_000), "{ends:?}");
 }

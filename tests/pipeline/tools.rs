@@ -1,5 +1,5 @@
-//! The write tools that Bardo brings, through executor and pipeline on the devnet: what they claim is what the
-//! chain's contracts say.
+//! Built-in write tools, through executor and pipeline on the devnet: their claims equal the answers of the chain's
+//! contracts.
 
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
@@ -62,7 +62,7 @@ impl Desk {
         self.world.client.provider().get_balance(self.world.account()).await.unwrap()
     }
 
-    /// What Permit2 lets the router take of USDC.
+    /// The router's allowance for USDC inside Permit2.
     async fn inside(&self) -> U256 {
         let (token, spender) = (self.world.contract_of(&self.world.usdc), self.router());
         let owner = self.world.account();
@@ -113,7 +113,7 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
     );
     assert_eq!((desk.of_token().await, desk.inside().await), (U256::ZERO, U256::ZERO));
     assert_eq!(response.decision_hints.unwrap()["uniswapx"]["used"], false);
-    // Document 000's names, in the order in which the pipeline does them.
+    // Names of document 000, in the pipeline's order.
     assert_eq!(
         desk.steps(),
         [
@@ -131,7 +131,7 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
     assert_eq!(trail[3].1["hash"], data["tx_hash"]);
     assert_eq!((&trail[1].1["consent"], &trail[4].1["matched"]), (&json!("none"), &json!(true)));
 
-    // The same key again: the same result, and nothing more is spent.
+    // The same idempotency key again: the same result, and nothing more is spent.
     let again = desk.executor.call(call()).await;
     assert_eq!(again.data, Some(data));
     assert_eq!(desk.world.balance(&usdc).await, after[0]);
@@ -158,15 +158,15 @@ async fn the_coin_goes_in_and_comes_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_coin_is_swapped_but_for_its_gas() {
-    // The demo wallet, which holds little of the coin.
+    // The demo wallet, which holds few native tokens.
     let desk = Desk::new(0).await;
     let coin = desk.coin().await;
     let sold = desk.data("uniswap_execute_swap", swap("ETH", "USDC", "max")).await;
     let (paid, left) = (amount(&sold, "amount_in", 18), desk.coin().await);
     assert!(paid < coin && left < coin - paid, "gas was paid out of what was left: {paid} of {coin}, {left} left");
-    // Four times what gas can cost at most, of a limit that is not used up: the rest is small change.
+    // Four times the maximum gas cost, whose limit is not used up: only a small rest remains.
     assert!(!left.is_zero() && left * U256::from(20) < coin, "{left} of {coin}");
-    // Given back, for whoever comes after.
+    // Returned, for the next test.
     desk.data("uniswap_execute_swap", swap("USDC", "ETH", "4000")).await;
 }
 
@@ -196,14 +196,14 @@ async fn allowances_are_exact_and_taken_back() {
     let again = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
     assert_eq!(again.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{again:?}");
 
-    // A token that takes no change of an allowance but back to zero.
+    // A token that permits no change of an allowance except back to zero.
     let mute = others(&desk, "badNoReturnToken");
     let spender = Address::repeat_byte(0x5e).to_string();
     let params =
         |amount: &str| json!({"token": mute.to_string(), "spender": spender, "amount": amount, "chain": "ethereum"});
     for wanted in ["3", "2"] {
         let response = desk.call("token_approve", params(wanted)).await;
-        // Its price cannot be told, and what cannot be told is not allowed.
+        // Its price is unknown, so no allowance is granted.
         assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetyPriceUnknown), "{response:#?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A devnet, a pipeline over a database in a file, an account that signs as custody does, and a
-//! rulebook small enough to be right at sight.
+//! Test fixture: a devnet, a pipeline over a database in a file, an account that signs like custody, and rules that are
+//! simple enough to verify at sight.
 
 use bardo::base::fabric::Finding;
 use bardo::base::model::RuleName;
@@ -64,10 +64,10 @@ use rusqlite::Transaction;
 #[path = "../support/outside.rs"]
 mod outside;
 
-/// One devnet for all tests; each works with accounts of its own.
+/// One devnet for all tests; each uses accounts of its own.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(1));
 
-/// A devnet in which nobody trades, and every transaction gets a block of its own.
+/// Devnet without trading, with a block for each transaction.
 pub fn sandbox(seed: u64) -> Sandbox {
     let config = SandboxConfig {
         seed,
@@ -80,33 +80,32 @@ pub fn sandbox(seed: u64) -> Sandbox {
     Sandbox::boot(&config, &|_| {}).unwrap()
 }
 
-/// The chain that all tests work on.
-#[allow(dead_code)] // The benchmark that includes this file has no use for it.
+/// Chain that all tests use.
+#[allow(dead_code)] // The benchmark that includes this file does not use it.
 pub fn devnet() -> &'static bardo::sandbox::SandboxChain {
     &SANDBOX.chains()[0]
 }
 
-/// The devnet's address book, of the chain that all tests work on alone.
-#[allow(dead_code)] // The benchmark that includes this file has no use for it.
+/// The devnet's address book, only for the chain that all tests use.
+#[allow(dead_code)] // The benchmark that includes this file does not use it.
 pub fn description() -> Description {
     let mut description = SANDBOX.description();
     description.chains.truncate(1);
     description
 }
 
-/// One test at a time with each account.
+/// Lock per account, so that one test at a time uses it.
 static ALONE: LazyLock<Vec<Arc<tokio::sync::Mutex<()>>>> = LazyLock::new(|| (0..10).map(|_| Arc::default()).collect());
 
-/// The fee of the pool that tests trade in, in hundredths of a basis point.
+/// Fee of the pool that tests trade in, in hundredths of a basis point.
 pub const FEE: u32 = 500;
 
-/// How long permits serve here.
+/// Lifetime of permits here.
 const TTL: Duration = Duration::from_secs(60);
 
 pub const ASKED: Asked = Asked { phase: Phase::Thriving, own: None };
 
-/// A tool as the catalog has them; its class is claimed as lax as it can be, so that what is derived
-/// counts.
+/// A tool like those of the catalog; its declared class is as lax as possible, so that the derived one counts.
 pub const TOOL: ToolMeta = ToolMeta {
     name: "test_write",
     description: "Writes, for a test.",
@@ -127,7 +126,7 @@ pub const TOOL: ToolMeta = ToolMeta {
     spenders: &[],
 };
 
-/// The machine's clock, set forward or back by a test.
+/// System clock with an offset that a test sets.
 #[derive(Debug, Default)]
 pub struct Shifted(AtomicI64);
 
@@ -143,7 +142,7 @@ impl Clock for Shifted {
     }
 }
 
-/// Something a test does in the middle of something else.
+/// A function that a test runs in the middle of an operation.
 pub struct Hook(Box<dyn Fn() + Send + Sync>);
 
 impl std::fmt::Debug for Hook {
@@ -164,12 +163,12 @@ impl Hook {
     }
 }
 
-/// Custody's own account of the development mnemonic, and what a test makes of it.
+/// Custody's account of the development mnemonic, with changes by the test.
 #[derive(Debug)]
 pub struct Wallet {
     account: DevelopmentAccount,
     party: Party,
-    /// What is done to a transaction before it is signed: nothing, unless a test wants a liar.
+    /// Modifies a transaction before it is signed; `None` for an honest account.
     pub falsify: Mutex<Option<fn(&mut TxEip1559)>>,
     pub on_sign: Mutex<Option<Hook>>,
     pub signatures: AtomicUsize,
@@ -221,7 +220,7 @@ impl Wallet {
         alloy::eips::eip2718::Encodable2718::encoded_2718(&self.party.sign(transaction).unwrap())
     }
 
-    /// Signs something else than the capability says.
+    /// Signs something else than the capability permits.
     fn forge(&self, capability: Capability, falsify: fn(&mut TxEip1559)) -> Result<Signed, SignError> {
         let to_sign = capability.into_parts();
         let mut transaction = TxEip1559 {
@@ -242,7 +241,7 @@ impl Wallet {
     }
 }
 
-/// Rules one can read in a minute: a stop, a cap on everything that is held or spent, a need of consent.
+/// Simple rules: a stop, a limit on everything reserved or spent, and a need for approval.
 #[derive(Debug)]
 pub struct Book {
     pub version: Mutex<B256>,
@@ -252,13 +251,13 @@ pub struct Book {
     pub need: Mutex<ApprovalNeed>,
     pub hot_lane: Mutex<Usd>,
     pub on_reserve: Mutex<Option<Hook>>,
-    /// Done whenever the rules' version, or the stop, is asked for, before the answer.
+    /// Called before every read of the policy version, or of the stop.
     pub on_version: Mutex<Option<Hook>>,
     pub on_stop: Mutex<Option<Hook>>,
-    /// Whether everything goes by a private relay, and whether a standing word covers everything.
+    /// Sends everything by a private relay, and lets a standing approval cover everything.
     pub private: AtomicBool,
     pub always: AtomicBool,
-    /// Whom it knows.
+    /// Addresses that the rules know.
     pub acquaintances: Mutex<BTreeSet<Address>>,
     pub ends: Mutex<Vec<End>>,
 }
@@ -429,14 +428,13 @@ pub struct World {
 }
 
 impl World {
-    /// A world around the devnet's account of that number, which is given 10,000 USDC.
+    /// Fixture for the devnet's account of that number, which gets 10,000 USDC.
     pub async fn new(account: usize) -> Self {
         Self::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await
     }
 
-    /// The same on a devnet of one's own, in step with a chain whose many blocks have taken it ahead of this machine's
-    /// clock.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// Fixture on another devnet, with a clock in step with its chain, whose many blocks are ahead of the system clock.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub async fn in_step(sandbox: &'static Sandbox, account: usize, sending: SenderRules) -> Self {
         let world = Self::over(sandbox, account, sending).await;
         let look = |chain: &mut Chain| chain.head().header.timestamp;
@@ -446,7 +444,7 @@ impl World {
         world
     }
 
-    /// The same on a devnet of one's own, whose chain is sent to by these rules.
+    /// Fixture on another devnet, with these rules for sending.
     pub async fn over(sandbox: &'static Sandbox, account: usize, sending: SenderRules) -> Self {
         let alone = Arc::clone(&ALONE[account]).lock_owned().await;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -521,26 +519,26 @@ impl World {
         world
     }
 
-    /// A pipeline like this one whose permits are over as soon as they are issued.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same pipeline with permits that expire at once.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn with_permits_of_no_time(&self) -> Pipeline {
         self.with_permits_of(Duration::ZERO)
     }
 
-    /// A pipeline like this one whose permits serve so long.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same pipeline with this lifetime of permits.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn with_permits_of(&self, time: Duration) -> Pipeline {
         Pipeline::new(PipelineConfig { permit_ttl: time, ..self.config(&self.client) })
     }
 
-    /// A pipeline like this one over another client of the chain, which waits so long for a receipt.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same pipeline over another client of the chain, with this timeout for receipts.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn through(&self, client: &ChainClient, patience: Duration) -> Pipeline {
         Pipeline::new(PipelineConfig { patience, ..self.config(client) })
     }
 
-    /// A pipeline like this one over another client of the chain, with a private relay.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same pipeline over another client of the chain, with a private relay.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn with_relay(&self, client: &ChainClient, relay: Relay) -> Pipeline {
         let mut config = self.config(client);
         let (store, clock) = (self.store.clone(), self.clock.clone());
@@ -551,8 +549,8 @@ impl World {
         Pipeline::new(config)
     }
 
-    /// Another program on the same ledger.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// Another process on the same ledger.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn program(&self, client: &ChainClient) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
         Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, desk, self.signing(), clock))
@@ -567,22 +565,22 @@ impl World {
         config(client, &self.store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone())
     }
 
-    /// The same chain and account under other rules, which are kept in another database.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same chain and account under other rules, with another database.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn pipeline_under(&self, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
         self.pipeline_with(rules, store, TTL)
     }
 
-    /// The same, with permits that serve so long.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same with this lifetime of permits.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
         let config = config(&self.client, store, rules, fabric, desk, self.signing(), clock);
         Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
     }
 
-    /// The same chain, as one of this kind.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same chain as one of this kind.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn as_kind(&self, kind: NetworkKind) -> Pipeline {
         let mut network = self.client.network().clone();
         network.kind = kind;
@@ -595,50 +593,50 @@ impl World {
     }
 
     /// The same chain over this client.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn over_client(&self, client: &ChainClient) -> Pipeline {
         Pipeline::new(self.config(client))
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub async fn as_rollup(&self, oracle: Address, code: Bytes) -> Pipeline {
         let devnet = SANDBOX.chains()[0].devnet.clone();
         devnet.run(move |chain: &mut Chain| chain.set_code(oracle, code)).await.unwrap().unwrap();
-        // In a block, where whoever asks by its hash finds it.
+        // In a block, where reads by block hash find it.
         self.mint(1).await;
         self.charging(DataFees::Oracle(oracle))
     }
 
-    /// The same chain, of which this is known of what is paid beside gas.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// The same chain with these data fees.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn charging(&self, data_fees: DataFees) -> Pipeline {
         let mut network = self.client.network().clone();
         network.data_fees = data_fees;
         self.as_network(network)
     }
 
-    /// Where everything is told.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// Event fabric of the fixture.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn fabric(&self) -> Fabric {
         self.fabric.clone()
     }
 
-    /// What the audit trail holds, in order: kinds and particulars.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// Entries of the audit log, in order: kinds and bodies.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn trail(&self) -> Vec<(String, serde_json::Value)> {
         let found = self.store.read(|connection| audit::entries(connection, 0, None, 1_000)).unwrap();
         found.into_iter().map(|entry| (entry.kind, serde_json::from_str(&entry.body).unwrap())).collect()
     }
 
-    /// The chain's state, the time of its latest block, and its id.
+    /// State of the chain, timestamp of its latest block, and its id.
     #[allow(dead_code)] // For the benchmark that includes this file.
     pub async fn state(&self) -> (State, u64, u64) {
         let look = |chain: &mut Chain| (chain.state().clone(), chain.head().header.timestamp, chain.rules().chain_id);
         SANDBOX.chains()[0].devnet.run(look).await.unwrap()
     }
 
-    /// The same world after the program was started anew: nothing in memory is left.
+    /// Restarts the program: nothing in memory remains.
     pub fn restart(&mut self) {
         self.store = open(&self.folder);
         let trail = Trail::new(self.store.clone(), Arc::new(SystemClock));
@@ -651,7 +649,7 @@ impl World {
         self.wallet.address()
     }
 
-    /// The kinds of all events since this was last asked, leaving out those that only count time.
+    /// Kinds of all events since the last call, without those that only report time.
     pub fn events(&self) -> Vec<String> {
         let mut events: Vec<Arc<Event>> = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 10_000);
@@ -659,8 +657,8 @@ impl World {
         events.iter().map(kind).collect()
     }
 
-    /// Whether a check has blocked something since events were last asked for.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// True if a check has blocked something since the last read of events.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn blocked(&self) -> bool {
         let mut events: Vec<Arc<Event>> = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 10_000);
@@ -671,8 +669,8 @@ impl World {
         events.iter().any(blocks)
     }
 
-    /// Where transactions are, as it was told since events were last asked for.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// Transaction states that were reported since the last read of events.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn told(&self) -> Vec<(B256, fabric::TxState)> {
         let mut events: Vec<Arc<Event>> = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 10_000);
@@ -683,7 +681,7 @@ impl World {
         events.iter().filter_map(of).collect()
     }
 
-    /// What the contract itself answers, without any of the code under test between.
+    /// Answer of the contract itself, without the code under test.
     pub async fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
         let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
         let output = self.client.provider().call(request).await.unwrap();
@@ -717,7 +715,7 @@ impl World {
             .await;
     }
 
-    /// Sends something from the account outside of Bardo.
+    /// Sends a transaction of the account outside of Bardo.
     pub async fn send(&self, to: Address, call: impl SolCall) {
         let provider = self.client.provider();
         let transaction = outside::call(self.nonce().await, to, call);
@@ -725,8 +723,8 @@ impl World {
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }
 
-    /// Takes back what others who had the account may have left to be taken: an action that only lowers an allowance
-    /// needs nobody's yes.
+    /// Revokes the allowance that an earlier user of the account may have left: an action that only lowers an allowance
+    /// needs no approval.
     pub async fn disallow(&self) {
         let permit2 = self.contract(Contract::Permit2);
         if !self.allowance(permit2).await.is_zero() {
@@ -735,7 +733,7 @@ impl World {
         }
     }
 
-    /// What a pool gives for so much USDC now, by the quoter's own word.
+    /// Present output of a pool for this amount of USDC, from the quoter.
     pub async fn quote(&self, usdc: U256) -> U256 {
         let params = QuoterV2::QuoteExactInputSingleParams {
             tokenIn: self.contract_of(&self.usdc),
@@ -747,7 +745,7 @@ impl World {
         self.ask(self.contract(Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await.amountOut
     }
 
-    /// A bare proposal of these calls.
+    /// Plain proposal of these calls.
     pub fn proposal(&self, intent: Intent, legs: Vec<Leg>) -> Proposal {
         Proposal {
             chain_id: 31_337,
@@ -772,7 +770,7 @@ impl World {
         leg(purpose, self.contract_of(&self.usdc), call.abi_encode().into())
     }
 
-    /// An exact allowance of USDC for Permit2.
+    /// Exact allowance of USDC for Permit2.
     pub fn approval(&self, usdc: u64) -> Proposal {
         let (permit2, amount) = (self.contract(Contract::Permit2), U256::from(usdc));
         Proposal {
@@ -786,8 +784,8 @@ impl World {
         }
     }
 
-    /// That allowance taken back.
-    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    /// Revocation of that allowance.
+    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn revocation(&self) -> Proposal {
         Proposal { intent: Intent::Revoke, ..self.approval(0) }
     }
@@ -797,23 +795,23 @@ impl World {
         self.swap_enforcing(usdc, None).await
     }
 
-    /// The same, with a least output in the calldata that need not be the declared one.
+    /// The swap with another minimum output in the calldata than declared.
     pub async fn swap_enforcing(&self, usdc: u64, enforced: Option<U256>) -> Proposal {
         self.swap_in_parts(usdc, enforced, 1).await
     }
 
-    /// The same, as so many swaps one after the other in one call.
+    /// The swap as several swaps in one call.
     pub async fn swap_in_parts(&self, usdc: u64, enforced: Option<U256>, parts: u64) -> Proposal {
         let amount = U256::from(usdc);
         let parts = U256::from(parts);
-        // What the division leaves over is not promised.
+        // The remainder of the division is not promised.
         let expected = self.quote(amount).await - U256::from(1_000) * (parts - U256::from(1));
         let slippage = BasisPoints::new(50).unwrap();
         let least = slippage.minimum_out(expected).div_ceil(parts) * parts;
         let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
         let now = self.clock.now_millis();
-        // The chain that all tests share is ahead of the machine's clock by a second for each block of one second.
+        // The shared chain is ahead of the system clock by a second for each block of one second.
         let head = self.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.unwrap().unwrap();
         let deadline = (now / 1_000).max(head.header.timestamp) + 3_000;
         let standing =
@@ -868,14 +866,14 @@ impl World {
         self.pipeline.preview(proposal, self.wallet.clone(), ASKED).await
     }
 
-    /// The rules that stand against a proposal.
+    /// Error code and violated rules of a proposal.
     pub async fn refused(&self, proposal: Proposal) -> (ErrorCode, BTreeSet<String>) {
         let refusal = self.preview(proposal).await.expect_err("nothing stands against it");
         (refusal.code, refusal.violations.iter().map(|violation| violation.rule.to_string()).collect())
     }
 }
 
-/// So much of a token for as much of another as is expected, or at least as little.
+/// Trade of an exact input for the expected output, or at least the minimum.
 pub fn trade(
     (token_in, amount_in): (Token, U256),
     (token_out, expected_out, min_out): (Token, U256, U256),
@@ -908,7 +906,7 @@ fn open(folder: &tempfile::TempDir) -> Store {
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 
-/// The key of an account in the world's ledgers.
+/// Key of an account for the fixture's ledgers.
 pub fn party_key(account: Address) -> QueueKey {
     QueueKey::derive(&[7; 32], "test", account)
 }

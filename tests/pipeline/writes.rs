@@ -1,4 +1,4 @@
-//! A write tool through the executor: proposed, previewed, consented to, committed, and told.
+//! A write tool through the executor: proposed, previewed, approved, committed, and reported.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -32,11 +32,11 @@ use tokio::sync::watch;
 use crate::acting::{acting, executor, keys, seen};
 use crate::world::{Hook, World, leg};
 
-/// Parameters.
+/// Parameters of the test tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Params {
-    /// How much USDC Permit2 may take, in whole tokens.
+    /// Amount of USDC that Permit2 may take, in whole tokens.
     amount: String,
 }
 
@@ -46,7 +46,7 @@ struct Output {
     hash: Option<String>,
 }
 
-/// Lets Permit2 take an exact amount of USDC.
+/// Grants Permit2 an exact allowance of USDC.
 struct Allow;
 
 impl WriteTool for Allow {
@@ -92,7 +92,7 @@ impl WriteTool for Allow {
         let call = alloy::sol_types::SolCall::abi_encode(&Erc20::approveCall { spender: permit2, value: amount });
         let proposal = Proposal {
             chain_id: 31_337,
-            // The executor says who asks, whatever stands here.
+            // The executor sets the actual tool, whatever the proposal states.
             tool: ToolMeta { name: "somebody_else", ..*context.meta() },
             call_id: "00000000000000000000000001".parse().unwrap(),
             golem_id: "nobody".parse().unwrap(),
@@ -123,7 +123,7 @@ impl WriteTool for Allow {
 
 static ALLOW: ToolDef = ToolDef::write::<Allow>();
 
-/// The same with less time.
+/// The tool with a smaller latency budget.
 struct Hasty;
 
 impl WriteTool for Hasty {
@@ -147,7 +147,7 @@ impl WriteTool for Hasty {
 
 static HASTY: ToolDef = ToolDef::write::<Hasty>();
 
-/// One that never comes to an end.
+/// A tool that never ends.
 struct Stuck;
 
 impl WriteTool for Stuck {
@@ -212,7 +212,7 @@ impl Desk {
         self.world.wallet.signatures.load(Ordering::SeqCst)
     }
 
-    /// What took longer than its budget, in milliseconds, and how calls ended since this was last asked.
+    /// Budgets that were exceeded, in milliseconds, and results of ended calls, since the last read.
     fn overran(&self) -> (Vec<u64>, Vec<bool>) {
         let mut events = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 1_000);
@@ -227,7 +227,7 @@ impl Desk {
         (budgets, ends)
     }
 
-    /// How the calls ended so far, as events tell it.
+    /// Results of ended calls according to the events.
     fn ends(&self) -> Vec<bool> {
         let mut events = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 1_000);
@@ -243,7 +243,7 @@ impl Desk {
         *self.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     }
 
-    /// Calls in the background and waits until the operator is asked.
+    /// Calls in the background and waits for the approval request.
     async fn asked(&self, call: Call) -> tokio::task::JoinHandle<ToolResponse> {
         let mut questions = self.world.desk.watch();
         let executor = self.executor.clone();
@@ -289,10 +289,10 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
     assert_eq!(paper.signatures(), 0);
 }
 
-/// What somebody looked at on paper is a rehearsal for good; so is what was asked about while paper mode was on.
+/// An action that was previewed on paper is a rehearsal for good; so is one that was requested in paper mode.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_previewed_on_paper_is_never_signed() {
-    // How the switch stands at the preview, and how it is turned before the word.
+    // State of the switch at the preview, and its changes before the answer.
     for (account, first, turns) in [(1, true, &[false][..]), (2, false, &[true]), (3, false, &[true, false])] {
         let paper = bardo::engine::Paper::new(first);
         let held = paper.clone();
@@ -313,7 +313,7 @@ async fn what_was_previewed_on_paper_is_never_signed() {
         let response = running.await.unwrap();
         assert_eq!((response.status, desk.signatures()), (Status::Simulated, 0), "{response:?}");
     }
-    // What begins after it was left is signed.
+    // Actions that begin after paper mode are signed.
     let paper = bardo::engine::Paper::new(true);
     let held = paper.clone();
     let desk = Desk::with(1, |acting| Some(Acting { paper: held, ..acting })).await;
@@ -335,7 +335,7 @@ async fn a_call_acts_once_under_its_key() {
     assert_eq!(hints["transactions"][0]["hash"], first.data.as_ref().unwrap()["hash"]);
     assert_eq!(desk.call(keyed()).await, first);
     assert_eq!(desk.signatures(), 1, "the second call only got the first one's answer");
-    // The proposal named somebody else; what is recorded is who really asked.
+    // The proposal named another tool; the actual one is recorded.
     let spent: String = desk
         .world
         .store
@@ -352,7 +352,7 @@ async fn a_call_acts_once_under_its_key() {
 async fn a_call_that_broke_while_it_signed_is_not_done_again_under_its_key() {
     let desk = Desk::new(2).await;
     let keyed = || Call { idempotency_key: Some("broke".to_owned()), ..Desk::allow("3") };
-    // Right after the signature is made.
+    // Right after the signature.
     *desk.world.wallet.on_sign.lock().unwrap() =
         Hook::new(|| panic!("something broke where nobody expected it")).into_inner().unwrap();
     let first = desk.call(keyed()).await;
@@ -448,7 +448,7 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
     }
 }
 
-/// A signature or a block that takes long is told as any other step that does: what was begun goes on.
+/// A slow signature or block is reported like any other slow step, and the call continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
     let desk = Desk::new(1).await;
@@ -462,7 +462,8 @@ async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
     let executor = desk.executor.clone();
     let call = Call::new("hasty", Input::Json(json!({"amount": "8"})));
     let running = tokio::spawn(async move { executor.call(call).await });
-    // Preparing is cancelled at three times the budget, and signing is not: it has begun if this is still not over.
+    // The preparation is cancelled at three times the budget, the signature is not: it has begun if the call is still
+    // running.
     while desk.signatures() == 0 {
         assert!(!running.is_finished(), "{:?}", running.await);
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -474,14 +475,14 @@ async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
     assert_eq!(desk.overran(), (vec![5_000], vec![true]));
 }
 
-/// Time that the operator takes is no time of the tool.
+/// The operator's thinking time does not count for the tool's budget.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waits_for_an_answer_overruns_nothing() {
     let desk = Desk::new(2).await;
     desk.needs_a_yes();
     let since = std::time::Instant::now();
     let running = desk.asked(Call::new("hasty", Input::Json(json!({"amount": "9"})))).await;
-    // On a machine where preparing alone took longer, that is told.
+    // On a slow machine the preparation alone may exceed the budget, which is reported.
     let in_time = since.elapsed() < TickBudget::Medium.limit();
     tokio::time::sleep(TickBudget::Medium.limit() + Duration::from_millis(500)).await;
     desk.answer(Answer::Once);
@@ -507,7 +508,7 @@ async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
     assert_eq!(error.message(), "stuck was cancelled after 3 s, before anything was signed");
     assert_eq!(error.details()["budget_ms"], 1_000);
     assert_eq!((desk.overran(), desk.signatures()), ((vec![1_000], vec![false]), 0));
-    // Nothing was done, so that its key is free again.
+    // Nothing was done, so its idempotency key is free again.
     for _ in 0..1_000 {
         let again = tokio::time::timeout(Duration::from_millis(200), desk.call(keyed())).await;
         match again {
@@ -522,7 +523,7 @@ async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     let desk = Desk::new(6).await;
-    // Less than was allowed before needs no yes, and other tests let somebody take from this account.
+    // Lowering an allowance needs no approval, and other tests grant allowances from this account.
     assert_eq!(desk.call(Desk::allow("0")).await.status, Status::Success);
     let signed = desk.signatures();
     assert_eq!(desk.ends(), [true]);
@@ -535,7 +536,7 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     }
     assert_eq!((desk.signatures(), desk.ends()), (signed, vec![false]), "the question is withdrawn, nothing is signed");
 
-    // The caller goes away in the middle of the signature.
+    // The caller disappears in the middle of the signature.
     *desk.world.book.need.lock().unwrap() = ApprovalNeed::Instant;
     let (signing, reached) = mpsc::channel();
     let (go_on, gone) = mpsc::channel::<()>();
@@ -555,13 +556,13 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
     let busy = desk.call(keyed()).await;
     assert_eq!(code(&busy), Some(ErrorCode::CallInProgress), "{busy:?}");
     go_on.send(()).unwrap();
-    // It goes on to its end, and its answer is there for whoever asks under the key.
+    // The call continues to its end, and its answer is available under the idempotency key.
     let answer = loop {
         let response = desk.call(keyed()).await;
         if code(&response) != Some(ErrorCode::CallInProgress) {
             break response;
         }
-        // Each time it is asked is a call, of which there may be so many in a minute.
+        // Each poll is a call, and the rate of calls is limited.
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert_eq!(answer.status, Status::Success, "{answer:?}");

@@ -1,4 +1,4 @@
-//! Killed as by `kill -9`, at every place and at any time, and killed again while it recovers.
+//! Killed as by `kill -9`, at every failpoint and at any time, and killed again during recovery.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use serde_json::json;
 
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, Ran, drawn, run, settled};
 
-/// Runs a swap under `key` that is to end at `point`.
+/// Runs a swap under `key` that is killed at `point`.
 fn killed(home: &Home, devnet: &Devnet, key: &str, point: &str) {
     let ran = run(home.swap(devnet.url(), key).env("BARDO_FAILPOINT", point));
     assert!(ran.killed(), "{point} is not on the way: {ran:?}");
 }
 
-/// Runs it again, undisturbed, and expects an answer that it is done.
+/// Runs it again, undisturbed, and expects success.
 fn done(home: &Home, devnet: &Devnet, key: &str) -> Ran {
     let ran = run(&mut home.swap(devnet.url(), key));
     assert!(matches!(ran.status(), "success" | "partial") && ran.code == Some(0), "{key}: {ran:?}");
     ran
 }
 
-/// Places that a plan of two transactions passes twice.
+/// Failpoints that a plan of two transactions passes twice.
 const TWICE: [Failpoint; 8] = [
     Failpoint::Signed,
     Failpoint::InsideStore,
@@ -37,17 +37,17 @@ pub fn is_recovery(point: Failpoint) -> bool {
     point.name().starts_with("recovery.")
 }
 
-/// Whether only orders pass there; see `orders`.
+/// True for failpoints of orders only; see `orders`.
 pub fn is_of_orders(point: Failpoint) -> bool {
     point.name().starts_with("order.")
 }
 
-/// Whether only what outbids a transaction passes there, which takes a chain that makes no blocks.
+/// True for failpoints of replacements only, which need a chain without blocks.
 pub fn is_of_outbidding(point: Failpoint) -> bool {
     point.name().starts_with("outbid.")
 }
 
-/// Whether every swap passes there.
+/// True for failpoints that every swap passes.
 pub fn is_of_swaps(point: Failpoint) -> bool {
     !is_recovery(point) && !is_of_orders(point) && !is_of_outbidding(point)
 }
@@ -58,7 +58,7 @@ fn killed_while_it_outbids_a_swap_is_made_once() {
     let mut swaps = 0;
     for point in Failpoint::ALL.iter().copied().filter(|point| is_of_outbidding(*point)) {
         let (key, before) = (point.name(), devnet.balance("WETH"));
-        // No block comes: what is sent waits until it is outbid.
+        // No block is made: transactions wait until they are replaced.
         devnet.ask("evm_setAutomine", json!([false]));
         killed(&home, &devnet, key, key);
         devnet.ask("evm_setAutomine", json!([true]));
@@ -87,7 +87,7 @@ fn killed_at_every_place_a_swap_is_made_once() {
             assert_eq!(settled(&home, &devnet), swaps, "{place}");
             assert_eq!(before - devnet.balance("WETH"), AMOUNT, "{place}: sold once");
             assert_eq!(home_swaps(&home, swaps), spent + 1, "{place}: counted once");
-            // Asked once more, it is answered and not done again.
+            // A repeated call is answered without being done again.
             let again = done(&home, &devnet, &place);
             assert_eq!(again.answer.unwrap()["status"], first.answer.unwrap()["status"], "{place}");
             assert_eq!(settled(&home, &devnet), swaps, "{place}: asked again");
@@ -95,7 +95,7 @@ fn killed_at_every_place_a_swap_is_made_once() {
     }
 }
 
-/// Swaps that the ledger counts as done. Before the first run there is none.
+/// Number of swaps that the ledger counts as done. Before the first run there is no ledger.
 fn home_swaps(home: &Home, so_far: u64) -> u64 {
     if so_far == 0 && !home.path().join("data/ledger").exists() {
         return 0;
@@ -108,7 +108,7 @@ fn killed_again_at_every_step_of_recovery_the_end_is_the_same() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let mut swaps = 0;
     for point in Failpoint::ALL.iter().copied().filter(|point| is_recovery(*point)) {
-        // What has to be left behind so that recovery passes there.
+        // State that makes recovery pass this failpoint.
         let left: &[&str] = match point {
             Failpoint::RecoveryInsideNonces | Failpoint::RecoveryNonces => &["commit.gated"],
             Failpoint::RecoveryResending | Failpoint::RecoveryResent => &["commit.stored:2", "send.sending:1"],
@@ -118,7 +118,7 @@ fn killed_again_at_every_step_of_recovery_the_end_is_the_same() {
             let key = format!("{}-{begun}", point.name());
             let before = devnet.balance("WETH");
             killed(&home, &devnet, &key, begun);
-            // Twice at the same step: what the first recovery did must not mislead the second.
+            // Twice at the same step: the first recovery must not mislead the second.
             killed(&home, &devnet, &key, point.name());
             let second = run(home.swap(devnet.url(), &key).env("BARDO_FAILPOINT", point.name()));
             if !second.killed() {
@@ -130,7 +130,7 @@ fn killed_again_at_every_step_of_recovery_the_end_is_the_same() {
             assert_eq!(before - devnet.balance("WETH"), AMOUNT, "{key}: sold once");
         }
     }
-    // The trail tells of it.
+    // The audit log records it.
     assert!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'recovery:step'") >= 10);
     for found in ["unsigned", "waiting", "whole", "begun"] {
         let question = format!(
@@ -149,7 +149,7 @@ fn killed_at_any_time_every_wish_is_fulfilled_once() {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let started = Instant::now();
     done(&home, &devnet, "first");
-    // How long a run takes here and now, so that kills fall into all of it.
+    // Present duration of a run, so that kills hit all of it.
     let mut whole = started.elapsed();
     let (before, began) = (devnet.balance("WETH"), settled(&home, &devnet));
     let (mut killed, mut wishes, mut answered, mut at) = (0_u64, 0_u64, 0_u64, 0);
@@ -177,7 +177,7 @@ fn killed_at_any_time_every_wish_is_fulfilled_once() {
             assert!(matches!(ran.status(), "success" | "partial"), "{key}: {ran:?}");
             (wishes, answered) = (wishes + 1, answered + 1);
         }
-        // Now and then it is left in peace, and all must stand.
+        // Occasionally a run is not killed, and everything must be intact.
         if killed % 25 == 24 && killed != at {
             at = killed;
             if kills > 1_000 {

@@ -1,5 +1,5 @@
-//! A disk that is full, a database that cannot be opened, is locked or damaged: nothing is signed, the answer says what
-//! to do, and once it is mended everything is there.
+//! A full disk, and a database that cannot be opened, is locked or damaged: nothing is signed, the answer says what to
+//! do, and after the repair everything is intact.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -10,14 +10,14 @@ use rusqlite::Connection;
 
 use crate::host::{Devnet, Home, ROOMY, Ran, run, settled};
 
-/// Asserts that nothing was signed, for want of the database, and that the answer says what to do.
+/// Asserts that nothing was signed because of the database, and that the answer says what to do.
 fn refused(ran: &Ran, says: &str) {
     assert_eq!((ran.code, ran.status(), ran.error_code()), (Some(1), "error", "STORE_UNAVAILABLE"), "{ran:?}");
     let message = ran.answer.as_ref().unwrap()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains(says), "{message}");
 }
 
-/// A home on which one swap was made.
+/// Home with one completed swap.
 fn used() -> (Devnet, Home) {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let ran = run(&mut home.swap(devnet.url(), "first"));
@@ -26,12 +26,12 @@ fn used() -> (Devnet, Home) {
     (devnet, home)
 }
 
-/// Brings what is in the log into the database itself, so that the one file is all there is.
+/// Checkpoints the WAL into the database, so that it is a single file.
 fn folded(database: &Path) {
     Connection::open(database).unwrap().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
 }
 
-/// After it was mended: the next swap is made, and the first is still there.
+/// Asserts after the repair that the next swap succeeds and the first is still recorded.
 fn mended(home: &Home, devnet: &Devnet, nonce: u64) {
     assert_eq!(devnet.nonce(), nonce, "nothing was sent meanwhile");
     let ran = run(&mut home.swap(devnet.url(), "second"));
@@ -56,7 +56,7 @@ fn a_damaged_database_refuses_and_is_left_as_it_is() {
     let (nonce, database) = (devnet.nonce(), home.database());
     folded(&database);
     let good = fs::read(&database).unwrap();
-    // No database at all, one whose first pages are torn, one of no length that says it has one.
+    // No database, one with damaged first pages, and an empty one that claims a length.
     let mut torn = good.clone();
     torn[100..4_096].fill(0x5a);
     for bad in [b"what is this doing here? ".repeat(400), torn] {
@@ -82,8 +82,8 @@ fn a_place_that_cannot_be_written_refuses() {
     mended(&home, &devnet, nonce);
 }
 
-/// The same for whoever runs this, to whom permissions may mean nothing: the system's calls themselves answer as on a
-/// disk that is mounted for reading alone.
+/// The same for a user to whom permissions mean nothing, such as root: the system calls themselves fail as on a
+/// read-only disk.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
@@ -98,7 +98,7 @@ fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
     let read_only =
         |command: &mut Command, below: &Path| run(command.env("LD_PRELOAD", &library).env("READONLY_ROOT", below));
     let data = home.path().join("data");
-    // All of the disk, or the database and what lies beside it alone; with its log beside it, and with it folded in.
+    // The whole disk, or only the database and the files beside it; with its WAL beside it, and with it checkpointed.
     for folds in [false, true] {
         if folds {
             folded(&database);
@@ -109,7 +109,7 @@ fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
             assert_eq!(fs::read(&database).unwrap(), before);
         }
     }
-    // What only reads still reads.
+    // Reads still work.
     for below in [data.as_path(), database.as_path()] {
         let log = read_only(&mut home.command(&["log", "verify", "--json"]), below);
         let entries = log.answer.as_ref().and_then(|answer| answer["report"]["entries"].as_u64());
@@ -123,8 +123,8 @@ fn a_full_disk_refuses_whenever_it_becomes_full_and_loses_nothing() {
     let (devnet, home) = used();
     let database = home.database();
     folded(&database);
-    // The most a file may grow to, in blocks of 512 bytes: at once too little, then room for more and more of what a
-    // swap writes. With the signal ignored the system answers an error, as a full disk does.
+    // Maximum file size in blocks of 512 bytes: first too small, then larger step by step. With the signal ignored the
+    // system returns an error, as a full disk does.
     let mut refusals = 0;
     for (turn, more) in [1_u64, 24, 80, 120, 200, 400, 800].into_iter().enumerate() {
         let key = format!("full-{turn}");
@@ -141,7 +141,7 @@ fn a_full_disk_refuses_whenever_it_becomes_full_and_loses_nothing() {
         if ran.code != Some(0) {
             refusals += 1;
         }
-        // With room again, whatever was begun comes to its end, and the wish is fulfilled once.
+        // With space again, a started action ends, and exactly one swap results.
         let ran = run(&mut home.swap(devnet.url(), &key));
         assert!(matches!(ran.status(), "success" | "partial"), "{key}: {ran:?}");
         assert_eq!(settled(&home, &devnet), 2 + turn as u64, "{key}");
@@ -154,7 +154,7 @@ fn a_byte_that_the_disk_lost_is_found_by_the_trails_check() {
     let (devnet, home) = used();
     let database = home.database();
     folded(&database);
-    // Change one letter inside an entry of the trail, as a failing disk or a hand would.
+    // Change one letter inside an entry of the audit log, as a failing disk or a person would.
     let bytes = fs::read(&database).unwrap();
     let word = b"action:reserved";
     let at = bytes.windows(word.len()).position(|window| window == word).unwrap();

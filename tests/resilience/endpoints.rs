@@ -1,5 +1,5 @@
-//! Endpoints that lie, lag, or fall silent: where several are asked, they must agree, and while they do not, nothing is
-//! signed; where a send goes wrong, in whatever way and at whatever point, it is one transaction in the end.
+//! Endpoints that lie, lag, or fall silent: several endpoints must agree, and until they do, nothing is signed; a send
+//! that fails in any way at any point results in one transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ const SEND: &str = "eth_sendRawTransaction";
 const COUNT: &str = "eth_getTransactionCount";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 
-/// A chain behind several endpoints.
+/// Client of a chain behind several endpoints.
 async fn connect(urls: &[&str]) -> ChainClient {
     let plan = ChainPlan {
         name: "ethereum".into(),
@@ -57,7 +57,7 @@ async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
         assert!(disagree(&refused, COUNT), "{refused}");
         assert!(refused.to_string().contains("nothing is signed"), "{refused}");
         assert!(sender.pending().unwrap().is_empty());
-        // As soon as they agree it goes on.
+        // As soon as they agree it continues.
         lies.store(false, Ordering::SeqCst);
         let ticket = sender.take_nonce(world.account()).await.unwrap();
         assert_eq!(ticket.nonce, 0);
@@ -133,7 +133,7 @@ async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
     assert!(late.count(RECEIPT) >= 3, "it was asked until it had caught up");
 }
 
-/// Answers that fail, each once or twice, before the endpoint is well again.
+/// Failures of answers, each once or twice, before the endpoint recovers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
     let devnet = Devnet::start();
@@ -164,7 +164,7 @@ async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
-    // At the first send, at the next one after it, and at both: nothing is known when it is sent again.
+    // At the first send, at the next one, and at both: nothing is known when it is resent.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
         for (wrong, _) in wrongs() {
             let world = World::new(Mining::OnTransaction);
@@ -178,7 +178,7 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
             let sender = world.sender_over(connect(&[&proxy.url]).await, None);
             let patient = WaitRules { patience: Duration::from_secs(20), resend: true };
             let mut wished = 0_u64;
-            // Three payments one after the other, each until it is done; what was given up for good is wished anew.
+            // Three payments in sequence, each until it is done; one that was given up for good is requested again.
             while wished < 3 {
                 let kept = world.keep(&sender, PLENTY).await;
                 let hash = kept.hash();
@@ -186,11 +186,11 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
                 if sent.state == TxState::Dropped {
                     continue;
                 }
-                // A process that ends here and comes back knows no more than the ledger.
+                // A restarted process knows only the ledger.
                 let sender = world.sender_over(connect(&[&proxy.url]).await, None);
                 let mut standing = sender.wait(hash, patient).await.unwrap();
                 if !standing.settled {
-                    // Asked for more: the same bytes once more, to an endpoint that has changed its mind.
+                    // Resent on request: the same bytes, to an endpoint that now accepts them.
                     sender.resend(hash).await.unwrap();
                     standing = sender.wait(hash, patient).await.unwrap();
                 }

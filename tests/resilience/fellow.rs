@@ -1,5 +1,5 @@
-//! A program that makes many swaps in a row, as a process of its own: the whole engine over whatever the environment
-//! says, one call after the other.
+//! A process that makes many swaps in a row: the whole engine with the configuration from the environment, one call
+//! after the other.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,16 +11,16 @@ use serde_json::json;
 use crate::engine::{Engine, still};
 
 const NAME: &str = "BARDO_TEST_FELLOW";
-/// Token sold, token bought, amount sold.
+/// Sold token, bought token, sold amount.
 pub type Trade = (&'static str, &'static str, &'static str);
 /// A sale for dollars.
 pub const SALE: Trade = ("WETH", "USDC", "0.001");
-/// A purchase of about as much.
+/// A purchase of about the same value.
 pub const PURCHASE: Trade = ("USDC", "WETH", "3.4");
 const BUYS: &str = "BARDO_TEST_BUYS";
 const CALLS: &str = "BARDO_TEST_CALLS";
 
-/// An executor over a configuration, as `bardo call` makes one.
+/// Executor over a configuration, as `bardo call` creates one.
 pub struct Bench(Engine);
 
 impl Bench {
@@ -38,19 +38,19 @@ impl Bench {
         Self(Engine::open(home, &flags, || still(3, true)).await)
     }
 
-    /// A swap of a thousandth of a WETH under a key: how it ended, and the code of its error.
+    /// Sells a thousandth of a WETH under an idempotency key; returns the status and the error code.
     pub async fn swap(&self, key: String) -> (Status, String) {
         self.trade(key, SALE).await
     }
 
-    /// A swap of an amount of one token for another.
+    /// Swaps an amount of one token for another; returns the status and the error code.
     pub async fn trade(&self, key: String, way: (&str, &str, &str)) -> (Status, String) {
         let response = self.respond(key, way).await;
         let code = response.error.as_ref().map(|error| error.code().as_str().to_owned()).unwrap_or_default();
         (response.status, code)
     }
 
-    /// The same, with all that was answered.
+    /// Swaps and returns the full response.
     pub async fn respond(&self, key: String, (from, to, amount): (&str, &str, &str)) -> ToolResponse {
         let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum"});
         let call = Call {
@@ -62,13 +62,13 @@ impl Bench {
     }
 }
 
-/// Starts a process that makes so many swaps on `home` through the endpoint at `url`: this program again, as a test
-/// that asks [`asked`] first.
+/// Starts a process that makes this many swaps on `home` through the endpoint at `url`: this program again, as a test
+/// that first calls [`asked`].
 pub fn start(name: &str, calls: usize, home: &Path, url: &str) -> Child {
     start_trading(name, calls, home, url, SALE)
 }
 
-/// The same with a trade of its own.
+/// Starts a process with another trade.
 pub fn start_trading(name: &str, calls: usize, home: &Path, url: &str, trade: Trade) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "processes::a_stop_reaches_every_program", "--nocapture"])
@@ -82,7 +82,7 @@ pub fn start_trading(name: &str, calls: usize, home: &Path, url: &str, trade: Tr
         .unwrap()
 }
 
-/// Whether this process was started by [`start`]; then it has done its work.
+/// True if this process was started by [`start`]; its work is then done.
 pub fn asked() -> bool {
     let Ok(given) = std::env::var(NAME) else { return false };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -90,7 +90,7 @@ pub fn asked() -> bool {
     true
 }
 
-/// Prints a line for each call: its key, how it ended, and the error's code; and one with what was said of a failure.
+/// Prints a line for each call: its key, its status, and the error code; and one with the message of a failure.
 async fn work(given: &str) {
     let (name, url) = given.split_once(' ').unwrap();
     let calls: usize = std::env::var(CALLS).unwrap().parse().unwrap();

@@ -1,5 +1,5 @@
-//! Stopped by another process at every stage of a swap: once the stop file is there nothing is signed but what takes
-//! back, nothing signed before is kept or sent unless it was stored already, and the trail can be read and verified.
+//! Stopped by another process at every stage of a swap. Once the stop file exists, only revocations are signed. An
+//! earlier signature is stored or sent only if it was stored already. The audit log can be read and verified.
 
 use std::process::{Child, Stdio};
 
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 
 use crate::host::{ACCOUNT, Devnet, Home, ROOMY, finish, run, settled};
 
-/// How far a swap is at a place.
+/// Progress of a swap at a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing is signed yet: nothing ever is.
+    /// Nothing is signed yet, and nothing will be.
     Unsigned,
-    /// Signed, in memory only: it is dropped there.
+    /// Signed, in memory only: it is dropped.
     InMemory,
-    /// The allowance is signed and stored: it goes on its way, and is taken back; the swap is not signed.
+    /// The allowance is signed and stored: it is sent, and revoked; the swap is not signed.
     Allowed,
-    /// The swap is signed and stored: it goes on its way.
+    /// The swap is signed and stored: it is sent.
     Signed,
 }
 
-/// Every place between the key and the sending, and how often it has been passed there.
+/// Every failpoint between the idempotency key and the sending, with the number of the pass.
 const PLACES: [(Failpoint, u32, Stage); 15] = [
     (Failpoint::KeyClaimed, 1, Stage::Unsigned),
     (Failpoint::Framed, 1, Stage::Unsigned),
@@ -49,11 +49,11 @@ fn until_stopped(child: &Child, place: &str) -> Pid {
     pid
 }
 
-/// What Permit2 may take of the account's WETH, by the token's own word.
+/// Permit2's allowance on the account's WETH, according to the token.
 fn allowed(devnet: &Devnet) -> String {
     let padded = |address: &str| format!("{:0>64}", address.trim_start_matches("0x").to_lowercase());
     let permit2 = "0x000000000022d473030f116ddee9f6b43ac78ba3";
-    // allowance(address,address)
+    // allowance(address,address) selector.
     let data = format!("0xdd62ed3e{}{}", padded(ACCOUNT), padded(permit2));
     let answer = devnet.ask("eth_call", json!([{ "to": devnet.token("WETH"), "data": data }, "latest"]));
     answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0').to_owned()
@@ -63,7 +63,7 @@ fn allowed(devnet: &Devnet) -> String {
 fn stopped_from_another_process_at_every_stage_nothing_more_is_signed() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let stop = home.path().join("data/STOP");
-    // What was signed since, and is not there to take something back.
+    // Signatures since then that are not revocations.
     let signatures = || {
         if !home.path().join("data/ledger").exists() {
             return 0;
@@ -76,7 +76,8 @@ fn stopped_from_another_process_at_every_stage_nothing_more_is_signed() {
         let mut command = home.swap(devnet.url(), &place);
         let child = command.env("BARDO_FAILPOINT", format!("{place}:stop")).stdout(Stdio::piped()).spawn().unwrap();
         let pid = until_stopped(&child, &place);
-        // Where the trail cannot be written, since the stopped one is inside a transaction, the stop holds all the same.
+        // The stop works even while the audit log cannot be written, because the stopped process is inside a
+        // transaction.
         let halted = run(&mut home.command(&["halt", "--reason", "a test"]));
         assert!(stop.exists(), "{place}: {halted:?}");
         kill_process(pid, Signal::CONT).unwrap();
@@ -100,12 +101,12 @@ fn stopped_from_another_process_at_every_stage_nothing_more_is_signed() {
         let sold = weth - devnet.balance("WETH");
         assert_eq!(sold > 0, stage == Stage::Signed, "{place}: {sold} was sold");
         assert_eq!(allowed(&devnet), "", "{place}: nothing is left to take");
-        // Under the stop the trail is there, whole.
+        // Under the stop the audit log is readable and intact.
         let log = run(&mut home.command(&["log", "--json"]));
         assert_eq!(log.code, Some(0), "{place}: {log:?}");
         let verified = run(&mut home.command(&["log", "verify", "--json"]));
         assert_eq!(verified.code, Some(0), "{place}: {verified:?}");
-        // Lifting it takes the operator's yes on a terminal; here it is proved by a folder without keys.
+        // Lifting it needs the operator's approval on a terminal; here a folder without keys proves it.
         crate::proof::lift(stop.parent().unwrap());
     }
     let again: Value = run(&mut home.swap(devnet.url(), "after")).answer.unwrap();

@@ -1,5 +1,5 @@
-//! A devnet in a process of its own, a home for the program under test, and the questions that settle whether the
-//! ledger and the chain agree: asked of the database and the chain directly, with none of the code under test between.
+//! Test fixture: a devnet in its own process, a home for the program under test, and checks that ledger and chain
+//! agree. The checks read database and chain directly, without the code under test.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -15,20 +15,20 @@ use serde_json::{Value, json};
 
 use crate::devnet::{self, ask};
 
-/// The first account of the development mnemonic, which the program signs with on devnets.
+/// First account of the development mnemonic, with which the program signs on devnets.
 pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 
-/// What is sold each time: a thousandth of a WETH, in wei.
+/// Amount that is sold each time: a thousandth of a WETH, in wei.
 pub const AMOUNT: u128 = 1_000_000_000_000_000;
 
-/// The seed of what a test draws: the one of the property tests where it is given, so that a run of `.ci/run` can be
-/// repeated; else another one each time. Whoever draws prints it.
+/// Seed for random choices: that of the property tests if it is set, so that a run of `.ci/run` can be repeated;
+/// otherwise a new one. Its user prints it.
 pub fn drawn() -> u64 {
     let given = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok());
     given.unwrap_or_else(rand::random)
 }
 
-/// Room for everything a test wants to do, and every check in force.
+/// Policy with limits beyond every test, and every check in force.
 pub const ROOMY: &str = r#"preset = "demo"
 max_daily_spend_usd = "1000000"
 max_monthly_spend_usd = "1000000"
@@ -41,7 +41,7 @@ max_loss_bps = 1000
 per_day = "1000000"
 "#;
 
-/// A `bardo devnet` that makes a block for each transaction; killed when dropped.
+/// A `bardo devnet` that makes a block for each transaction; killed on drop.
 pub struct Devnet(devnet::Devnet);
 
 impl Devnet {
@@ -49,19 +49,19 @@ impl Devnet {
         Self::paced("0")
     }
 
-    /// One that makes a block each second, as those need who wait for others to act.
+    /// Devnet with a block each second, for tests that wait for other actors.
     pub fn ticking() -> Self {
         Self::paced("1s")
     }
 
     fn paced(block_time: &str) -> Self {
         let devnet = Self(devnet::Devnet::start(block_time, 11));
-        // Gas for as many transactions as a long test may want: ten thousand ether.
+        // Gas for the transactions of a long test: ten thousand ether.
         devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x21e19e0c9bab2400000"]));
         devnet
     }
 
-    /// Its process.
+    /// Id of its process.
     pub fn id(&self) -> u32 {
         self.0.child.id()
     }
@@ -70,12 +70,12 @@ impl Devnet {
         self.url_of(0)
     }
 
-    /// Where a chain answers: ethereum is the first, base the second.
+    /// Endpoint of a chain: ethereum is the first, base the second.
     pub fn url_of(&self, chain: usize) -> &str {
         self.0.url(chain)
     }
 
-    /// Where orders and intents are handed in.
+    /// URL of the services for orders and intents.
     pub fn services(&self) -> &str {
         self.0.described["order_service"].as_str().unwrap()
     }
@@ -89,17 +89,17 @@ impl Devnet {
         ask(self.url(), method, params)
     }
 
-    /// As [`Self::ask`], of one of the two chains.
+    /// As [`Self::ask`], for one of the two chains.
     pub fn ask_of(&self, chain: usize, method: &str, params: Value) -> Value {
         ask(self.url_of(chain), method, params)
     }
 
-    /// Where a contract of ethereum is, by the name the address book has for it.
+    /// Address of a contract of ethereum, by its name in the address book.
     pub fn contract(&self, name: &str) -> &str {
         self.0.described["chains"][0]["contracts"][name].as_str().unwrap()
     }
 
-    /// Where a price feed of ethereum is, by its pair.
+    /// Address of a price feed of ethereum, by its pair.
     pub fn feed(&self, pair: &str) -> &str {
         self.0.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap()
     }
@@ -113,18 +113,18 @@ impl Devnet {
         u64::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     }
 
-    /// What the account has of a token, by the token's own word.
+    /// Balance of the account according to the token.
     pub fn balance(&self, symbol: &str) -> u128 {
-        // balanceOf(address)
+        // balanceOf(address) selector.
         let data = format!("0x70a08231{:0>64}", ACCOUNT.trim_start_matches("0x"));
         let answer = self.ask("eth_call", json!([{ "to": self.token(symbol), "data": data }, "latest"]));
         u128::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0'), 16).unwrap_or(0)
     }
 }
 
-/// How one run of the program ended.
+/// Result of one run of the program.
 #[derive(Debug)]
-#[allow(dead_code)] // What it said is for a failed test's message.
+#[allow(dead_code)] // Its output is for a failed test's message.
 pub struct Ran {
     pub code: Option<i32>,
     pub signal: Option<i32>,
@@ -137,7 +137,7 @@ impl Ran {
         self.signal == Some(9)
     }
 
-    /// The status in its envelope; empty where there is none.
+    /// Status in its envelope; empty without one.
     pub fn status(&self) -> &str {
         self.answer.as_ref().and_then(|answer| answer["status"].as_str()).unwrap_or_default()
     }
@@ -147,7 +147,7 @@ impl Ran {
     }
 }
 
-/// A data folder and a policy, for programs that are started and killed.
+/// A data directory and a policy, for programs that are started and killed.
 pub struct Home {
     folder: tempfile::TempDir,
 }
@@ -170,7 +170,7 @@ impl Home {
         command
     }
 
-    /// A swap under a key, through the endpoint at `url`.
+    /// A swap under an idempotency key, through the endpoint at `url`.
     pub fn swap(&self, url: &str, key: &str) -> Command {
         let given = format!("ethereum={url}");
         let params = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.001","chain":"ethereum"}"#;
@@ -179,7 +179,7 @@ impl Home {
         self.command(&arguments)
     }
 
-    /// The ledger of the one devnet that this home has worked on.
+    /// Ledger of the only devnet that this home has used.
     pub fn database(&self) -> PathBuf {
         let ledgers = self.path().join("data/ledger");
         let mut found = std::fs::read_dir(ledgers).unwrap().map(|entry| entry.unwrap().path().join("ledger.db"));
@@ -216,8 +216,8 @@ pub fn finish(child: Child) -> Ran {
     Ran { code: output.status.code(), signal: output.status.signal(), answer, said }
 }
 
-/// The program on a terminal of its own. Once it shows `asked`, and `when` has let it, `answer` is typed: the exit code,
-/// and all that was shown.
+/// Runs the program on a terminal. Once it shows `asked`, and `when` has signalled, types `answer`; returns the exit
+/// code and the output.
 pub fn on_terminal(
     home: &Path,
     arguments: &[&str],
@@ -237,7 +237,7 @@ pub fn on_terminal(
     let (shows, shown) = mpsc::channel();
     std::thread::spawn(move || {
         let mut buffer = [0_u8; 4096];
-        // The end of a terminal is an error on Linux.
+        // A closed terminal is an error on Linux.
         while let Ok(read) = screen.read(&mut buffer) {
             if read == 0 || shows.send(buffer[..read].to_vec()).is_err() {
                 return;
@@ -256,13 +256,13 @@ pub fn on_terminal(
     (child.wait().unwrap().exit_code(), text)
 }
 
-/// What must hold between runs: nothing is held, nothing is open, each nonce was used once and by a transaction that
-/// the chain has just so, and the trail is whole. Answers how many swaps the chain has.
+/// Asserts the invariants between runs: nothing is reserved or open, each nonce was used once by a transaction that the
+/// chain has, and the audit log is intact. Returns the number of swaps on the chain.
 pub fn settled(home: &Home, devnet: &Devnet) -> u64 {
     settled_of(home, devnet, &[ACCOUNT])
 }
 
-/// The same where several accounts have signed, each with nonces of its own.
+/// The same for several accounts that have signed, each with its own nonces.
 pub fn settled_of(home: &Home, devnet: &Devnet, accounts: &[&str]) -> u64 {
     let ledger = home.ledger();
     let whole: String = ledger.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -314,7 +314,7 @@ pub fn settled_of(home: &Home, devnet: &Devnet, accounts: &[&str]) -> u64 {
     }
     let log = run(&mut home.command(&["log", "verify", "--json"]));
     assert_eq!(log.code, Some(0), "{log:?}");
-    // What a plan is for is its main transaction, and each one that the chain has was counted.
+    // The main step of a plan counts, and each one on the chain was counted.
     home.count(
         "SELECT count(*) FROM safety_leg JOIN sender_transaction USING (hash) WHERE main = 1 AND state = 'included'",
     )

@@ -1,5 +1,5 @@
-//! Endpoints that are late, repeat themselves, or are behind: whatever they do to a send and to what is asked about it,
-//! each wish is paid once, no nonce is skipped, and the lane drains.
+//! Endpoints that are late, repeat requests, or are behind: whatever they do to a send and to reads about it, each
+//! payment is made once, no nonce is skipped, and the lane drains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::chain::{CHAIN_ID, PLENTY, World};
 use crate::proxy::{Fate, Proxy};
 
 const SEND: &str = "eth_sendRawTransaction";
-/// How long the client waits for one answer.
+/// Timeout of the client for one answer.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 async fn connect(url: &str) -> ChainClient {
@@ -28,7 +28,7 @@ async fn connect(url: &str) -> ChainClient {
     };
     let limits = HttpLimits { timeout: PATIENCE, ..HttpLimits::default() };
     let rules = ConnectRules { limits, ..ConnectRules::default() };
-    // A machine that does much else may miss even the first answers.
+    // A busy machine may miss even the first answers.
     for _ in 0..20 {
         if let Ok(client) = ChainClient::connect(&plan, rules, Arc::new(SystemClock)).await {
             return client;
@@ -37,7 +37,8 @@ async fn connect(url: &str) -> ChainClient {
     panic!("{url} never answers in time");
 }
 
-/// Three payments, one after the other, over an endpoint that does `fate` to what `meant` names; how often it was done.
+/// Makes three payments in sequence over an endpoint that does `fate` to the requests that `meant` selects, and checks
+/// that each was made once.
 async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
     let world = World::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
@@ -52,7 +53,7 @@ async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
         let hash = kept.hash();
         let sent = sender.send(kept).await.unwrap();
         assert_ne!(sent.state, TxState::Dropped, "{what}: its bytes may have left");
-        // A process that ends here and comes back knows no more than the ledger.
+        // A restarted process knows only the ledger.
         let sender = world.sender_over(connect(&proxy.url).await, None);
         let standing = sender.wait(hash, patient).await.unwrap();
         assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{what}");
@@ -72,14 +73,14 @@ fn first_sends(method: &str, before: usize) -> bool {
     method == SEND && before < 2
 }
 
-/// Not of what a connection asks at first, nor for ever.
+/// Selects a limited number of reads, without those of a new connection.
 fn looks(method: &str, before: usize) -> bool {
     method != SEND && method != "eth_chainId" && before < 12
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_that_arrives_late_is_no_second_one() {
-    // Within what the client waits, and long after it has given up and sent the same bytes again.
+    // Within the client's timeout, and long after it has given up and resent the same bytes.
     three_payments(Fate::Delay(Duration::from_millis(20)), every_send).await;
     three_payments(Fate::Delay(PATIENCE * 3), first_sends).await;
 }

@@ -1,13 +1,13 @@
-//! Nothing lost: the real binary is killed, cut off from its chain, its disk and its fellows, and started again. In the
-//! end the ledger says what the chain says, and every wish was fulfilled once.
+//! Nothing is lost: the real binary is killed, cut off from its chain, its disk and other processes, and restarted. In
+//! the end the ledger agrees with the chain, and every action was done once.
 //!
-//! The long forms are asked for by the environment: `BARDO_KILLS=5000`, `BARDO_SOAK=50000`,
-//! `BARDO_POWER_CUTS=5000`, `BARDO_FELLOW_SWAPS=250` (of each of four programs). `.ci/run` asks for a soak of 2,000 swaps,
-//! and for a thousand from four programs. `BARDO_TEST_PROGRAM` names a copy of the program that stays as it is meanwhile.
+//! Environment variables select the long forms: `BARDO_KILLS=5000`, `BARDO_SOAK=50000`, `BARDO_POWER_CUTS=5000`,
+//! `BARDO_FELLOW_SWAPS=250` (for each of four processes). `.ci/run` uses a soak of 2,000 swaps, and a thousand swaps of
+//! four processes. `BARDO_TEST_PROGRAM` names a copy of the program that does not change meanwhile.
 #![cfg(unix)]
 
 #[path = "../chain/sending/world.rs"]
-#[allow(dead_code)] // What the tests of sending need beside.
+#[allow(dead_code)] // The tests of sending use the rest of it.
 mod chain;
 mod crash;
 #[path = "../support/devnet.rs"]
@@ -15,7 +15,7 @@ mod devnet;
 mod disk;
 mod endpoints;
 #[path = "../support/engine.rs"]
-#[allow(dead_code)] // What the tests of the pipeline need beside.
+#[allow(dead_code)] // The pipeline tests use the rest of it.
 mod engine;
 mod fellow;
 mod halts;
@@ -31,7 +31,7 @@ mod processes;
 #[path = "../support/proof.rs"]
 mod proof;
 #[path = "../chain/sending/proxy.rs"]
-#[allow(dead_code)] // The same.
+#[allow(dead_code)] // The pipeline tests use the rest of it.
 mod proxy;
 mod queue;
 mod reorg;

@@ -1,6 +1,6 @@
-//! Orders and intents, killed in every state: signed and not handed in, handed in, open, filled and not settled, on the
-//! way to being void, locked, to be given back. Whoever comes next finds what the chain says, nothing is handed in twice,
-//! and what the chain moved is what the ledger counts.
+//! Orders and intents, killed in every state: signed but not submitted, submitted, open, filled but not settled, being
+//! cancelled, locked, to be refunded. The next process finds the chain's state, nothing is submitted twice, and the
+//! ledger counts what the chain moved.
 
 mod ends;
 
@@ -20,13 +20,13 @@ use crate::devnet::ask;
 use crate::host::{ACCOUNT, Devnet, Home, ROOMY, Ran, run, settled};
 use crate::passing::{Look, pass};
 
-/// What an order sells: a tenth of a WETH, in wei.
+/// Sold amount of an order: a tenth of a WETH, in wei.
 const SOLD: u128 = 100_000_000_000_000_000;
 
-/// What handed in was: how often, by what it says it is.
+/// Number of submissions by id.
 type HandedIn = Arc<Mutex<BTreeMap<String, usize>>>;
 
-/// Stands before the devnet and its services: passes everything on, and counts what is handed in.
+/// Proxy in front of the devnet and its services: forwards everything, and counts submissions.
 struct Desk {
     devnet: Devnet,
     home: Home,
@@ -34,7 +34,7 @@ struct Desk {
     handed_in: HandedIn,
 }
 
-/// Counts what is handed in, and lets it pass.
+/// Counts submissions and lets them pass.
 fn counting(handed_in: HandedIn) -> Look {
     Arc::new(move |line, said| {
         let name = match line {
@@ -86,13 +86,13 @@ impl Desk {
         self.call("uniswap_submit_cross_chain_intent", &params, key, wait)
     }
 
-    /// Runs it until it is killed at `point`.
+    /// Runs a command until it is killed at `point`.
     fn killed(&self, mut command: Command, point: &str) {
         let ran = run(command.env("BARDO_FAILPOINT", point));
         assert!(ran.killed(), "{point} is not on the way: {ran:?}");
     }
 
-    /// What the ledger has of the order that was written down last.
+    /// Ledger data of the latest order.
     fn last(&self) -> (String, String, String, bool) {
         let question = "SELECT lower(hex(hash)), stage, status, signature IS NOT NULL FROM safety_order
                         ORDER BY created_at DESC LIMIT 1";
@@ -114,14 +114,14 @@ impl Desk {
         logs.map(|log| log["topics"][1].as_str().unwrap().trim_start_matches("0x").to_owned()).collect()
     }
 
-    /// The time of the chain's newest block.
+    /// Timestamp of the chain's newest block.
     fn time(&self) -> u64 {
         let block = self.devnet.ask("eth_getBlockByNumber", json!(["latest", false]));
         u64::from_str_radix(block["timestamp"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     }
 
-    /// An order that is open and is filled while no program runs: whoever handed it in was killed before it looked, or
-    /// has looked before the fill.
+    /// Places an order that is filled while no process runs: its process was killed before it polled, or has polled
+    /// before the fill.
     fn filled_meanwhile(&self, key: &str) -> String {
         for attempt in 0..6 {
             let mut order = self.order(&format!("{key}-{attempt}"), 40, false);
@@ -129,7 +129,7 @@ impl Desk {
             assert!(placed.killed() || placed.status() == "partial", "{placed:?}");
             let (hash, stage, ..) = self.last();
             if stage == "ended" {
-                // Its own round was quicker, and has seen the fill: that is no fill while nobody runs.
+                // Its own round was faster, and has seen the fill: then a process was running.
                 continue;
             }
             let over = self.time() + 44;
@@ -143,13 +143,13 @@ impl Desk {
                 }
                 std::thread::sleep(Duration::from_millis(200));
             }
-            // Overlooked by everybody: its time is over, and the ledger is told so.
+            // Overlooked by all fillers: it has expired, and the ledger is updated.
             assert_eq!(self.status(&format!("0x{hash}")).answer.unwrap()["data"]["status"], "expired");
         }
         panic!("nobody fills anything");
     }
 
-    /// What must hold in the end, whoever was killed when.
+    /// Asserts the final invariants, whichever process was killed.
     fn whole(&self, before: u128) {
         settled(&self.home, &self.devnet);
         assert_eq!(self.home.count("SELECT count(*) FROM safety_order WHERE stage <> 'ended'"), 0);
@@ -171,7 +171,7 @@ impl Desk {
     }
 }
 
-/// Places on the way of an order up to its answer, and how far the ledger must have come when it ends there.
+/// Failpoints of an order up to its answer, with the expected state of the ledger at each.
 const PLACES: [(Failpoint, &str, bool); 8] = [
     (Failpoint::Gated, "reserved", false),
     (Failpoint::OrderSigned, "reserved", false),
@@ -189,7 +189,7 @@ fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
     let before = desk.devnet.balance("WETH");
     for (place, stage, signed) in PLACES {
         let key = place.name();
-        // What is signed is handed in by the program after: there must be time left for it.
+        // The next process submits a signed order, so there must be time left for it.
         let seconds = 24;
         desk.killed(desk.order(key, seconds, false), key);
         let (hash, found, _, has_signature) = desk.last();
@@ -197,7 +197,7 @@ fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
         let ended = run(&mut desk.order(key, seconds, true));
         let (next, stage, status, _) = desk.last();
         assert_eq!(stage, "ended", "{key}: {ended:?}");
-        // What was never signed is made anew; what was signed is followed to its end.
+        // An unsigned order is created again; a signed one is tracked to its end.
         assert_eq!(next == hash, signed, "{key}: {ended:?}");
         let on_chain = desk.fills().contains(&next);
         assert_eq!(status == "filled", on_chain, "{key}: the chain counts, and says {on_chain}");
@@ -208,7 +208,7 @@ fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
             other => panic!("{key}: {other}: {ended:?}"),
         }
         let times = desk.handed_in.lock().unwrap().get(&format!("0x{next}")).copied().unwrap_or_default();
-        // Killed between the word that it is handed in and doing so, nobody ever has it.
+        // Killed between the record of the submission and the submission itself, nobody ever has it.
         assert_eq!(times, usize::from(place != Failpoint::OrderSubmitting), "{key}");
         if place == Failpoint::OrderSubmitting {
             assert_eq!(status, "expired");
@@ -221,7 +221,7 @@ fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
 }
 
 fn fills_and_cancellations(desk: &Desk) {
-    // Filled, and whoever looks is killed before it is written down, inside the transaction, and after it.
+    // Filled, and the polling process is killed before the write, inside the transaction, and after it.
     let hash = desk.filled_meanwhile("filled");
     let hash = format!("0x{hash}");
     for place in [Failpoint::OrderLooked, Failpoint::OrderInsideEnd] {
@@ -237,7 +237,7 @@ fn fills_and_cancellations(desk: &Desk) {
     assert_eq!(told["data"]["status"], "filled");
     assert!(told["data"]["filler_name"].as_str().unwrap().ends_with("filler"), "{told}");
 
-    // On its way to being void: whichever way the transaction was left behind, it is void in the end.
+    // During the cancellation: in whichever state the transaction was left, the order is cancelled in the end.
     for place in ["commit.gated", "commit.stored", "send.answered", "settle.seen", "settle.inside"] {
         let placed = run(&mut desk.order(&format!("open-{place}"), 900, false));
         assert_eq!(placed.status(), "partial", "{placed:?}");
@@ -253,7 +253,7 @@ fn fills_and_cancellations(desk: &Desk) {
     }
 }
 
-/// The deposit of an intent on the origin, by the settler's own word: 0 none, 1 locked, 2 repaid, 3 refunded.
+/// State of an intent's deposit on the origin, from the settler: 0 none, 1 locked, 2 repaid, 3 refunded.
 fn deposit(desk: &Desk, id: &str) -> u64 {
     let settler = desk.devnet.contract("originSettler");
     let selector = hex::encode(OriginSettler::depositsCall::SELECTOR);
@@ -263,8 +263,7 @@ fn deposit(desk: &Desk, id: &str) -> u64 {
     u64::from(OriginSettler::depositsCall::abi_decode_returns(&words).unwrap().status)
 }
 
-/// An intent is begun, and killed before its signature is on disk: nobody has it, and nobody ever gets it; the wish is
-/// fulfilled by another one.
+/// An intent that is killed before its signature is on disk: nobody has it, now or later; another one replaces it.
 fn unsigned_ones(desk: &Desk, key: &str) {
     let mut begun = Vec::new();
     for place in [Failpoint::Gated, Failpoint::OrderSigned, Failpoint::OrderInsideStore] {
@@ -284,7 +283,7 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     let desk = Desk::open();
     let (weth, usdc) = (desk.devnet.balance("WETH"), desk.devnet.balance("USDC"));
     desk.devnet.ask_of(1, "anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
-    // Signed and not handed in, handed in without an answer, open: whoever comes next follows it to its end.
+    // Signed but not submitted, submitted without an answer, open: the next process tracks it to its end.
     let (mut delivered, mut kills) = (0, 0);
     for place in [Failpoint::OrderStored, Failpoint::OrderAnswered, Failpoint::OrderSubmitted] {
         let key = format!("bridge-{}", place.name());
@@ -295,24 +294,23 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
         if ran.killed() {
             kills += 1;
         } else {
-            // The program's own round has handed it in before the call could, and the answer came first.
+            // The process's own round has submitted it before the call could, and the answer came first.
             assert_eq!(ran.status(), "partial", "{key}: {ran:?}");
         }
         let (id, ..) = desk.last();
-        // Locked, delivered, repaid; looked at by programs that are killed as they look, the first at its first look.
+        // Locked, delivered, repaid; polled by processes that are killed as they poll, the first at its first poll.
         let looks = [1, 3, 6].map(|looks| {
             let mut command = desk.intent(&key, 60, true);
             run(command.env("BARDO_FAILPOINT", format!("order.looked:{looks}"))).killed()
         });
         assert!(looks[0] || !ran.killed(), "{key}: nobody was killed while looking: {looks:?}");
-        // Past its deadline, after which nobody locks it any more: what the next one allows stands beside what this one may
-        // take.
+        // Past its deadline nobody locks it any more: the next one's allowance is added to what this one may take.
         let until = Instant::now() + Duration::from_secs(75);
         while deposit(&desk, &id) != 2 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(300));
         }
         if deposit(&desk, &id) != 2 {
-            // The relayers let it lie, as they do with a few in a hundred: its end is looked at below.
+            // The relayers overlook it, as they do with a few in a hundred: its end is checked below.
             continue;
         }
         delivered += 1;
@@ -324,7 +322,7 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     assert!(delivered > 0, "the relayers deliver nothing");
     assert!(kills >= 2, "of three that were to be killed {kills} were");
 
-    // The destination stops: what is locked from here on nobody delivers.
+    // The destination stops: nobody can deliver an order that is locked from here on.
     desk.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
     let sent = run(&mut desk.intent("lost", 60, false));
     assert_eq!(sent.status(), "partial", "{sent:?}");
@@ -335,7 +333,7 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     }
     let locked = deposit(&desk, &id) == 1;
     fills_and_cancellations(&desk);
-    // Past its deadline and the settler's patience, on both chains.
+    // Past its deadline and the settler's refund delay, on both chains.
     desk.pass(96);
     desk.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
     desk.devnet.ask_of(1, "evm_mine", json!([]));
@@ -345,14 +343,14 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
             |place: &str| desk.call("intent_refund", &json!({ "intent_id": id }), &format!("back-{place}"), false);
         desk.killed(refund("commit.gated"), "commit.gated");
         desk.killed(refund("commit.stored"), "commit.stored");
-        // What was left behind is sent by whoever comes next; the wish itself is then fulfilled already.
+        // The next process sends the remaining transaction, which completes the refund.
         let next = run(&mut refund("commit.stored"));
         assert!(matches!(next.status(), "success" | "partial"), "{next:?}");
         assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
         let again = run(&mut refund("once-more"));
         assert_eq!(again.error_code(), "VALIDATION_FAILED", "{again:?}");
     }
-    // Whatever else was let lie is brought to its end by the rounds of a program that waits.
+    // Overlooked orders are ended by the rounds of a waiting process.
     let rows = "SELECT count(*) FROM safety_order WHERE stage <> 'ended'";
     let until = Instant::now() + Duration::from_secs(180);
     while desk.home.count(rows) > 0 && Instant::now() < until {
@@ -365,7 +363,7 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     let filled = desk.home.count("SELECT count(*) FROM safety_order WHERE status = 'filled' AND kind = 'ERC7683'");
     let left = u128::from(filled) * 200_000_000;
     let came = desk.devnet.balance("USDC") + left - usdc;
-    // Beside what the bridge took there is only what auctions brought.
+    // Besides the bridged amount, only auctions brought something.
     assert_eq!(came > 0, !desk.fills().is_empty());
     assert!(ask(desk.devnet.url(), "eth_blockNumber", json!([])).is_string());
 }

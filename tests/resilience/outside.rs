@@ -1,5 +1,5 @@
-//! The account is used outside of Bardo, or a program ends between giving an allowance and using it, or a nonce stays
-//! free below one that waits: `bardo reconcile` shows both sides, and with the operator's yes it goes on.
+//! The account is used outside of Bardo, or a process ends between granting and using an allowance, or a nonce stays
+//! free below a pending one: `bardo reconcile` shows both sides, and continues with the operator's approval.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::chain::{CHAIN_ID, PLENTY, sign};
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, on_terminal, run, settled};
 
-/// The first key of the development mnemonic.
+/// First private key of the development mnemonic.
 const KEY: B256 = b256!("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 
@@ -26,14 +26,14 @@ fn key() -> PrivateKeySigner {
     PrivateKeySigner::from_bytes(&KEY).unwrap()
 }
 
-/// `bardo reconcile --json` with nobody to ask: its exit code and the first chain.
+/// `bardo reconcile --json` without a terminal: its exit code and the first chain.
 fn looked(home: &Home, devnet: &Devnet) -> (Option<i32>, Value) {
     let ran = run(&mut home.command(&["--rpc", &format!("ethereum={}", devnet.url()), "reconcile", "--json"]));
     let answer = ran.answer.clone().unwrap_or_else(|| panic!("{ran:?}"));
     (ran.code, answer["chains"][0].clone())
 }
 
-/// The same on a terminal, where `answer` is typed once it is asked for: the exit code, and what was shown.
+/// The same on a terminal, where `answer` is typed at the prompt: the exit code and the output.
 fn answered(home: &Home, devnet: &Devnet, answer: &str) -> (u32, String) {
     let (go, when) = mpsc::channel();
     go.send(()).unwrap();
@@ -56,7 +56,7 @@ fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
     assert!(refused.code != Some(0) && said.contains("bardo reconcile"), "{refused:?}");
     assert_eq!(devnet.nonce(), nonce + 1, "nothing was sent");
 
-    // Shown, and nobody there to say yes; then a no.
+    // Shown, and nobody to approve it; then a rejection.
     let (code, standing) = looked(&home, &devnet);
     assert_eq!((code, &standing["outside"]), (Some(3), &json!([nonce, nonce])), "{standing}");
     assert_eq!((&standing["chain_next"], &standing["ledger_next"]), (&json!(nonce + 1), &json!(nonce)), "{standing}");
@@ -78,7 +78,7 @@ fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
 #[test]
 fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    // Its approval is in a block, and what it was for was never signed.
+    // Its approval is in a block, and its swap was never signed.
     let ran = run(home.swap(devnet.url(), "first").env("BARDO_FAILPOINT", "settle.mined:1"));
     assert!(ran.killed(), "{ran:?}");
     let (code, standing) = looked(&home, &devnet);
@@ -92,13 +92,13 @@ fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
     assert_eq!((code, figures), (Some(3), (weth, PERMIT2, U256::from(AMOUNT))), "{standing}");
     let (code, text) = answered(&home, &devnet, "send");
     assert_eq!(code, 0, "{text}");
-    // allowance(owner, spender), by the token's own word
+    // allowance(owner, spender), read from the token.
     let data = format!("0xdd62ed3e{:0>64}{:0>64}", hex::encode(key().address()), hex::encode(PERMIT2));
     let allowed = devnet.ask("eth_call", json!([{ "to": weth, "data": data }, "latest"]));
     assert_eq!(allowed, format!("0x{}", "0".repeat(64)));
     let (code, standing) = looked(&home, &devnet);
     assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
-    // What was used as it was meant to is no left-over.
+    // An allowance that was used as intended is not a left-over.
     assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
     assert_eq!(looked(&home, &devnet).0, Some(0));
     settled(&home, &devnet);
@@ -115,7 +115,7 @@ fn a_token_that_does_not_say_what_others_may_take_is_named() {
     let silent = standing["allowances"]["silent"].as_array().unwrap();
     assert_eq!(silent.len(), 1, "once, for all who might take: {standing}");
     assert_eq!(silent[0]["symbol"], "DAI", "{standing}");
-    // Where there is no contract, there is nothing to take.
+    // Without a contract, there is no allowance.
     devnet.ask("anvil_setCode", json!([devnet.token("DAI"), "0x"]));
     let (_, standing) = looked(&home, &devnet);
     assert_eq!(standing["allowances"]["silent"], json!([]), "{standing}");
@@ -135,9 +135,9 @@ fn what_is_signed_already_is_named_before_the_yes_to_anything_that_is_sent() {
     assert_eq!(devnet.nonce(), nonce, "nothing was sent");
 }
 
-/// What a router may take of WETH through Permit2, by Permit2's own word: the amount, in wei.
+/// The router's allowance for WETH inside Permit2: the amount, in wei.
 fn inside(devnet: &Devnet, router: &str) -> U256 {
-    // allowance(owner, token, spender) answers amount, expiration and nonce.
+    // allowance(owner, token, spender) returns amount, expiration and nonce.
     let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x"));
     let (owner, token) = (hex::encode(key().address()), devnet.token("WETH"));
     let data = format!("0x927da105{}{}{}", word(&owner), word(token), word(router));
@@ -154,7 +154,7 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
     assert_eq!(ran.status(), "success", "{ran:?}");
     let quarter = U256::from(250_000_000_000_000_000_u64);
     assert_eq!(inside(&devnet, &router), quarter);
-    // It was asked for, so it is told, and nothing of it is left over.
+    // It was requested, so it is listed, and is not a left-over.
     let (code, standing) = looked(&home, &devnet);
     assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
     let told = standing["allowances"]["rows"].as_array().unwrap();
@@ -173,7 +173,7 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
     assert_eq!(&serde_json::to_value(&shown).unwrap(), &standing["allowances"]["rows"], "the screen shows the same");
     drop(runtime);
 
-    // As a plan leaves it that gives both on its way to something else, and whose program ends before that.
+    // Left by a plan that grants both for another step, and whose process ends before that.
     let ledger = rusqlite::Connection::open(home.database()).unwrap();
     assert_eq!(ledger.execute("UPDATE safety_leg SET main = 0", []).unwrap(), 2);
     drop(ledger);
@@ -196,13 +196,13 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
 fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
-    // What an order that is open would be filled by.
+    // Needed to fill an open order.
     let given = format!("ethereum={}", devnet.url());
     let params = r#"{"token":"WETH","amount":"0.25","chain":"ethereum"}"#;
     let ran = run(&mut home.command(&["--rpc", &given, "call", "--approve", "always", "token_approve", params]));
     assert_eq!(ran.status(), "success", "{ran:?}");
     let allowed = || {
-        // allowance(owner, spender), by the token's own word
+        // allowance(owner, spender), read from the token.
         let data = format!("0xdd62ed3e{:0>64}{:0>64}", hex::encode(key().address()), hex::encode(PERMIT2));
         devnet.ask("eth_call", json!([{ "to": devnet.token("WETH"), "data": data }, "latest"]))
     };
@@ -216,7 +216,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
         let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
         Sender::new(client, store, Arc::new(SystemClock), None, rules)
     });
-    // Two nonces are taken, the later one is signed with, the earlier one given back.
+    // Two nonces are reserved, the later one is used, the earlier one is freed.
     let late = runtime.block_on(async {
         let (first, second) =
             (sender.take_nonce(key().address()).await.unwrap(), sender.take_nonce(key().address()).await.unwrap());
@@ -232,7 +232,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("nonce {nonce}")), "{text}");
     assert_eq!(allowed(), stands, "an order that is open can still be filled");
-    // Now what waited gets its turn.
+    // Now the waiting transaction can be included.
     let standing = runtime.block_on(async {
         sender.resend(late).await.unwrap();
         sender.wait(late, WaitRules { patience: Duration::from_secs(60), resend: true }).await.unwrap()
@@ -241,8 +241,8 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     assert_eq!(looked(&home, &devnet).0, Some(0));
 }
 
-/// Once an endpoint has told too high a nonce, and somebody has believed it, the ledger is past nonces that nothing was
-/// signed with: what is signed with later ones waits until they are given back.
+/// An endpoint once reported too high a nonce and was believed, so the ledger has skipped unused nonces: later
+/// transactions wait until these are freed.
 #[test]
 fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
@@ -266,7 +266,7 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     );
     assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
 
-    // One of them is signed with and waits: those below it are given back, and the next transactions take them.
+    // One of them is used and pending: those below it are freed, and the next transactions take them.
     let nonce = devnet.nonce();
     let waits = sign(&key(), CHAIN_ID, nonce + 2, U256::from(1), PLENTY);
     pass_over(2);

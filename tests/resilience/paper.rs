@@ -1,4 +1,4 @@
-//! A session in paper mode, over the account of a devnet in another process.
+//! A session in paper mode, with the account of a devnet in another process.
 
 use alloy::primitives::U256;
 use bardo::engine::Status;
@@ -10,7 +10,7 @@ use bardo::session::questions::OperatorAnswer;
 use crate::host::{Devnet, Home, ROOMY};
 use crate::queue::{Console, Seen};
 
-/// Paper mode of the session, its USDC in raw units, and the dollars that count against the daily cap.
+/// Paper mode of the session, its USDC in raw units, and the dollars that count towards the daily limit.
 fn shown(seen: &Seen) -> Option<(bool, U256, f64)> {
     let snapshot = seen.snapshot.as_ref()?;
     let rows = snapshot.holdings.iter().filter(|chain| chain.chain_id == 31_337).flat_map(|chain| &chain.rows);
@@ -42,7 +42,7 @@ async fn a_session_on_paper_asks_counts_and_shows_what_moved_and_the_next_one_go
     console.until("the trade on paper is in holdings and limits", moved).await;
     assert_eq!((devnet.balance("USDC"), devnet.nonce()), (held, nonce));
 
-    // In earnest nothing of it counts.
+    // Paper trades do not count for real limits.
     console.send(Command::AskToLeavePaper).await;
     let question = console.question(None).await;
     console.answer(question.key, OperatorAnswer::Once).await;

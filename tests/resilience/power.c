@@ -1,6 +1,7 @@
-/* Preloaded into a program under test: notes, in their order, what it does to the files of one folder, so that a test
- * can make the folder anew as a power cut at any moment might have left it. Shared memory (-shm) is no file here: it is
- * made anew from the log. Mapped writes to anything else would be missed; SQLite makes none unless it is told to. */
+/* Preloaded into a program under test: records its operations on the files of one folder in order, so that a test can
+ * rebuild the folder as a power cut at any moment might have left it. Shared memory (-shm) is not recorded, because it
+ * is rebuilt from the log. Mapped writes to other files would be missed; SQLite makes none in its default
+ * configuration. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -49,8 +50,8 @@ __attribute__((constructor)) static void begin(void) {
     }
 }
 
-/* One entry, in one write, so that a kill never leaves half of one behind the next: kind, length of the name, offset,
- * length of the data; then both. */
+/* Appends one entry in a single write, so that a kill never leaves a partial entry before another: kind, length of the
+ * name, offset, length of the data, then name and data. */
 static void note(char kind, const char *name, uint64_t offset, const void *data, uint32_t length) {
     char head[17];
     uint32_t named = (uint32_t)strlen(name);
@@ -108,7 +109,7 @@ int close(int fd) {
 ssize_t write(int fd, const void *data, size_t length) {
     if (!ours(fd)) return real_write(fd, data, length);
     pthread_mutex_lock(&alone);
-    /* The place is the file's own: it may have been moved there by a seek. */
+    /* The current file offset, which an earlier seek may have changed. */
     off_t place = lseek(fd, 0, SEEK_CUR);
     ssize_t done = real_write(fd, data, length);
     if (done > 0) note('w', names[fd], (uint64_t)place, data, (uint32_t)done);
@@ -119,7 +120,7 @@ ssize_t write(int fd, const void *data, size_t length) {
 ssize_t writev(int fd, const struct iovec *parts, int count) {
     static ssize_t (*real_writev)(int, const struct iovec *, int);
     if (!real_writev) real_writev = dlsym(RTLD_NEXT, "writev");
-    /* Nobody writes the files that matter so; were it otherwise, the record would be wrong in silence. */
+    /* The recorded files are not written with writev; if they were, the record would be silently incomplete. */
     if (ours(fd)) abort();
     return real_writev(fd, parts, count);
 }
@@ -146,7 +147,7 @@ static int shortened(int fd, off_t length) {
 int ftruncate(int fd, off_t length) { return shortened(fd, length); }
 int ftruncate64(int fd, off_t length) { return shortened(fd, length); }
 
-/* Noted as what was there when it began: a write that another thread makes meanwhile is not promised. */
+/* Records a sync. The lock excludes writes by other threads during it. */
 static int synced(int fd, int (*real)(int)) {
     if (!ours(fd)) return real(fd);
     pthread_mutex_lock(&alone);

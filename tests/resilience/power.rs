@@ -1,6 +1,6 @@
-//! The power goes at any moment. What a program did to its files is noted in order; the folder is made anew as the disk
-//! may then have had it (what was synced is there; of the rest any sectors are or are not, and a file's name is where it
-//! was or where it is), and opened again: what was acknowledged is in it, and what was begun comes to its one end.
+//! A power cut at any moment. The file operations of a program are recorded in order. The folder is rebuilt as the disk
+//! may then have had it: synced data are present, other sectors may be missing, and a file may have its old or new
+//! name. It is opened again: acknowledged data are present, and started actions reach their one end.
 
 mod replayed;
 
@@ -25,19 +25,19 @@ use crate::crash::is_of_swaps;
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, drawn, run, settled};
 
 const ROOMS: &[Migrations] = &[sender::MIGRATIONS, audit::MIGRATIONS];
-/// Where the writer tells whoever listens that something is kept: outside of what the power takes away.
+/// File in which the writer acknowledges stored data: excluded from power cuts.
 const HEARD: &str = "/heard";
-/// The variable that makes a test of this file the writer, and names its folder.
+/// Environment variable that makes a test of this file the writer, and names its folder.
 const WRITER: &str = "BARDO_TEST_POWER";
 const RECORDS: u64 = 120;
-/// What a disk writes whole.
+/// Bytes that a disk writes atomically.
 const SECTOR: usize = 512;
 
 fn runs() -> u32 {
     std::env::var("BARDO_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(250)
 }
 
-/// Stores signed transactions and their entries on the trail, and says of each that it is kept.
+/// Stores signed transactions with their audit entries, and acknowledges each.
 async fn write(folder: &Path) {
     let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
     let mut heard = fs::File::create(folder.join(HEARD.trim_start_matches('/'))).unwrap();
@@ -64,7 +64,7 @@ async fn write(folder: &Path) {
         });
         heard.write_all(kept.await.unwrap().hash().as_slice()).unwrap();
         if nonce % 40 == 39 {
-            // The log goes into the database, which is when a power cut is worst.
+            // A checkpoint of the WAL into the database, the worst moment for a power cut.
             rusqlite::Connection::open(store.path())
                 .unwrap()
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
@@ -73,14 +73,14 @@ async fn write(folder: &Path) {
     }
 }
 
-/// What a program did to a file's content.
+/// An operation on a file's content.
 #[derive(Debug, Clone)]
 enum Deed {
     Write { at: usize, bytes: Vec<u8> },
     Cut(usize),
 }
 
-/// What a program did, by its name in the record.
+/// An operation of a program, by its name in the record.
 #[derive(Debug)]
 enum Noted {
     Made(String),
@@ -116,7 +116,7 @@ fn notes(path: &Path) -> Vec<Noted> {
     found
 }
 
-/// A file's content as the disk is sure to have it, and what was done since.
+/// Synced content of a file, and the operations since.
 #[derive(Debug, Default, Clone)]
 struct Content {
     safe: Vec<u8>,
@@ -142,7 +142,7 @@ impl Content {
         }
     }
 
-    /// Of what nobody asked the disk to keep, each sector is there by this chance.
+    /// Keeps each unsynced sector with this probability.
     fn lose(&mut self, share: f64, random: &mut impl rand::Rng) {
         for deed in std::mem::take(&mut self.loose) {
             match &deed {
@@ -166,7 +166,7 @@ impl Content {
     }
 }
 
-/// A change of names, which stays once its folder was synced.
+/// A change of names, which is permanent once its folder was synced.
 #[derive(Debug, Clone)]
 enum Naming {
     Link(String, usize),
@@ -183,7 +183,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// As a folder is, all of it safe.
+    /// A folder that is completely synced.
     fn of(root: &Path) -> Self {
         let mut disk = Self::default();
         for (name, content) in files(root) {
@@ -224,7 +224,7 @@ impl Disk {
                 }
             }
             Noted::Synced(name) => match self.seen.get(name).copied() {
-                // A file that is synced is also found again, under the name by which it was made.
+                // A synced file is also found again, under the name with which it was created.
                 Some(number) => {
                     self.contents[number].sync();
                     self.settle(|naming| matches!(naming, Naming::Link(_, linked) if *linked == number));
@@ -252,27 +252,27 @@ impl Disk {
         }
     }
 
-    /// The power goes: what may then be there.
+    /// Possible contents after a power cut.
     fn cut(mut self, random: &mut impl rand::Rng) -> BTreeMap<String, Vec<u8>> {
         let share = [0.0, 0.5, 0.9, 1.0][random.random_range(0..4)];
         for content in &mut self.contents {
             content.lose(share, random);
         }
-        // Names change in their order, up to some point.
+        // Name changes are applied in order, up to some point.
         let so_far = random.random_range(0..=self.pending.len());
         let namings = self.pending.drain(..so_far).collect();
         self.name(namings);
         self.kept.iter().map(|(name, number)| (name.clone(), self.contents[*number].safe.clone())).collect()
     }
 
-    /// What the program sees: all of it, whatever the disk has.
+    /// Contents as the program sees them, whatever the disk has.
     fn whole(mut self) -> BTreeMap<String, Vec<u8>> {
         self.contents.iter_mut().for_each(Content::sync);
         self.seen.iter().map(|(name, number)| (name.clone(), self.contents[*number].safe.clone())).collect()
     }
 }
 
-/// Every file of a folder with its content, but for shared memory.
+/// Files of a folder with their contents, without shared memory.
 fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -290,7 +290,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Makes a folder hold these files and no other, for their owner only, as Bardo makes them.
+/// Makes a folder contain exactly these files, for their owner only, as Bardo creates them.
 fn restore(root: &Path, content: &BTreeMap<String, Vec<u8>>) {
     for old in fs::read_dir(root).unwrap() {
         let path = old.unwrap().path();
@@ -304,14 +304,14 @@ fn restore(root: &Path, content: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// What notes, for the programs it is preloaded into, what they do to the files of a folder.
+/// Preloaded library that records the file operations of programs in a folder.
 struct Recorder {
     work: tempfile::TempDir,
     library: PathBuf,
 }
 
 impl Recorder {
-    /// Compiled with the machine's C compiler, without which nothing here is built.
+    /// Compiles it with the system's C compiler, which the build needs anyway.
     fn new() -> Self {
         let work = tempfile::tempdir().unwrap();
         let (source, library) = (work.path().join("power.c"), work.path().join("libpower.so"));
@@ -347,7 +347,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
     let notes = notes(&record);
     let syncs = notes.iter().filter(|note| matches!(note, Noted::Synced(_))).count() as u64;
     assert!(syncs >= 2 * RECORDS, "{syncs} syncs for {RECORDS} records of two writes each");
-    // Nothing was missed: what was noted is what is there.
+    // Nothing was missed: the record equals the actual files.
     let mut disk = Disk::default();
     notes.iter().for_each(|note| disk.take(note));
     let (noted, there) = (disk.whole(), files(&root));
@@ -361,7 +361,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
         let until = if run == 0 { notes.len() } else { random.random_range(1..=notes.len()) };
         let mut disk = Disk::default();
         notes[..until].iter().for_each(|note| disk.take(note));
-        // What was heard is outside of what the power takes away.
+        // Acknowledgements are excluded from power cuts.
         let heard = disk.clone().whole().remove(HEARD).unwrap_or_default();
         let heard: BTreeSet<B256> = heard.chunks_exact(32).map(B256::from_slice).collect();
         most = most.max(heard.len());

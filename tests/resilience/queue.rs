@@ -1,5 +1,5 @@
-//! Several programs on one data folder have one queue of decisions: what one asks, all show; whoever answers first is
-//! heard, and a stop that is part of an answer reaches them all.
+//! Several processes on one data directory share one approval queue: each shows the requests of all, the first answer
+//! counts, and a stop that comes with an answer reaches every process.
 
 use std::process::Command as Process;
 use std::sync::{Arc, Mutex, mpsc as line};
@@ -20,13 +20,13 @@ use tokio::sync::mpsc;
 
 use crate::host::{Devnet, Home, ROOMY, Ran, finish, on_terminal};
 
-/// Somebody who does nothing.
+/// Actor that does nothing.
 struct Nobody;
 
 impl Actor for Nobody {
     fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // A session that has gone is left as well.
+            // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
         })
     }
@@ -38,13 +38,13 @@ pub struct Seen {
     allowances: Vec<AllowanceNow>,
     pub questions: Arc<Vec<Question>>,
     pub replies: Vec<(u64, ToolResponse)>,
-    /// Actions by hand that are held, by the tickets of their commands.
+    /// Held manual actions, by the tickets of their commands.
     pub offers: Vec<(u64, Question)>,
     pub told: Vec<(bool, String)>,
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
-/// A session with its own store on the folder's ledger, as a process of its own would have it.
+/// A session with its own store on the folder's ledger, like a separate process.
 pub struct Console {
     commands: mpsc::Sender<Sent>,
     pub seen: Arc<Mutex<Seen>>,
@@ -55,7 +55,7 @@ impl Console {
         Self::open_as(home, devnet, None, SessionOptions::default()).await
     }
 
-    /// With this brain in its configuration.
+    /// Opens a session with this brain in its configuration.
     pub async fn open_as(home: &Home, devnet: &Devnet, brain: Option<&str>, options: SessionOptions) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
         let brain = brain.map(ToOwned::to_owned);
@@ -95,7 +95,7 @@ impl Console {
         self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
-    /// Asks for a swap that needs a yes.
+    /// Requests a swap that needs approval.
     pub async fn swap(&self, ticket: u64) {
         let params = json!({
             "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum", "prefer_uniswapx": false,
@@ -105,7 +105,7 @@ impl Console {
     }
 
     pub async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
-        // As an operator does who reads and types everything that the question asks for.
+        // Reads and types everything that the request requires, as an operator does.
         let shown = self.seen.lock().unwrap().questions.clone();
         let shown = shown.iter().find(|question| question.key == key);
         let confirmation = shown.map(|question| question.requirement().met()).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Console {
         panic!("{what}: {:?} {:?} {} questions", seen.told, seen.replies, seen.questions.len());
     }
 
-    /// The one open question, once there is one that is not `before`.
+    /// Waits for the only open request other than `before`.
     pub async fn question(&self, before: Option<QuestionKey>) -> Question {
         let new = |seen: &Seen| match seen.questions.as_slice() {
             [one] if Some(one.key) != before => Some(one.clone()),
@@ -137,7 +137,7 @@ impl Console {
         self.until("a reply", of).await
     }
 
-    /// Waits until the answer to the question is forgotten and the question is there again, or still is.
+    /// Waits until the answer is removed and the request is stored again, or is still stored.
     async fn laid_again(&self, home: &Home, key: QuestionKey) {
         let open = "SELECT count(*) FROM shared_question WHERE permit_id NOT IN (SELECT permit_id FROM shared_answer)";
         for _ in 0..2_400 {
@@ -164,14 +164,14 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     let other = Console::open(&home, &devnet).await;
     let third = Console::open(&home, &devnet).await;
 
-    // Answered where nobody asked.
+    // Answered in another process than the asking one.
     asks.swap(1).await;
     let question = asks.question(None).await;
     let shown = other.question(None).await;
     assert_eq!((shown.key, &shown.title, shown.value), (question.key, &question.title, question.value));
     assert!(shown.reasons.contains(&AskReason::Elsewhere), "{:?}", shown.reasons);
     let usdc = devnet.balance("USDC");
-    // An answer that the desk does not take leaves the question open, and where it can be answered.
+    // An answer that the approval queue rejects leaves the request open for other answers.
     let total = "1".parse().unwrap();
     other.answer(shown.key, OperatorAnswer::Similar { millis: 60_000, total }).await;
     asks.until("it is not taken", |seen| {
@@ -190,7 +190,7 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     let answered = || home.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'");
     assert_eq!(answered(), 2, "the one that was not taken, and the one that was");
 
-    // Two answer at once: one of them is heard, and the other is told.
+    // Two answer at once: one counts, and the other gets an error.
     asks.swap(2).await;
     let key = other.question(Some(shown.key)).await.key;
     third.question(Some(shown.key)).await;
@@ -210,7 +210,7 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     assert_eq!(told(&other) + told(&third), 1, "one was heard");
     assert_eq!(answered(), 3);
 
-    // A refusal that stops everything stops the program that asked.
+    // A rejection with a stop stops the asking process.
     asks.swap(3).await;
     let question = third.question(Some(key)).await;
     third.answer(question.key, OperatorAnswer::RefuseAndStop { reason: SafeText::clean("smoke", 20) }).await;
@@ -226,19 +226,19 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     }
 }
 
-/// What these consoles were told in all.
+/// Number of messages that these consoles received.
 fn told_in_all(consoles: &[&Console]) -> usize {
     consoles.iter().map(|console| console.seen.lock().unwrap().told.len()).sum()
 }
 
-/// Arguments of a single call that asks: a swap that needs a yes.
+/// Arguments of a single call that needs approval for its swap.
 fn asking(devnet: &Devnet) -> Vec<String> {
     let params = r#"{"token_in":"USDC","token_out":"WETH","amount":"1500","chain":"ethereum","prefer_uniswapx":false}"#;
     let given = format!("ethereum={}", devnet.url());
     ["--rpc", &given, "call", "--approve", "ask", "uniswap_execute_swap", params].map(str::to_owned).to_vec()
 }
 
-/// Waits for a process beside everything else.
+/// Waits for a process in the background.
 async fn ended(mut call: Process) -> Ran {
     let child = call.spawn().unwrap();
     tokio::task::spawn_blocking(move || finish(child)).await.unwrap()
@@ -252,7 +252,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let each = 1_500_000_000;
 
-    // Nobody sits where the call was made; whoever watches answers.
+    // Nobody is at the call's own terminal; another console answers.
     let call = tokio::spawn(ended(home.command(&arguments)));
     let question = console.question(None).await;
     assert_eq!(other.question(None).await.key, question.key);
@@ -266,7 +266,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     console.nothing_asked().await;
     other.nothing_asked().await;
 
-    // Two answer at once: one is heard, the other is told so, and the call ends as a refused one.
+    // Two answer at once: one counts, the other gets an error, and the call ends as a rejected one.
     let call = tokio::spawn(ended(home.command(&arguments)));
     let key = console.question(Some(question.key)).await.key;
     other.question(Some(question.key)).await;
@@ -288,7 +288,8 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     assert_eq!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), 2);
     console.nothing_asked().await;
 
-    // Answered on the call's own terminal while it stands in the consoles: it goes there, and theirs comes too late.
+    // Answered on the call's own terminal while the consoles show it: the call proceeds, and their answers come too
+    // late.
     let (go, when) = line::channel();
     let (folder, typed) = (home.path().to_owned(), asking(&devnet));
     let terminal = std::thread::spawn(move || {
@@ -311,7 +312,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     }
 }
 
-/// What a console on the folder shows that others may take, once it shows so many rows.
+/// Allowances that a console on the folder shows, once it shows this many rows.
 pub async fn allowances_shown(home: &Home, devnet: &Devnet, rows: usize) -> Vec<AllowanceNow> {
     let console = Console::open(home, devnet).await;
     let all = |seen: &Seen| (seen.allowances.len() == rows).then(|| seen.allowances.clone());

@@ -1,5 +1,5 @@
-/* Preloaded into a program under test: whatever is below one folder can be read and not changed, as on a disk that the
- * system has mounted anew for reading alone, whoever asks. */
+/* Preloaded into a program under test: files below one folder can be read but not changed, even by root, as on a disk
+ * that the system has remounted read-only. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static int refused(void) {
     return -1;
 }
 
-/* Opening a file that is there for reading changes nothing, whatever the other flags say. */
+/* Opening an existing file for reading changes nothing, whatever the other flags are. */
 static int changes(const char *path, int flags) {
     if (!below(path)) {
         return 0;

@@ -1,5 +1,5 @@
-//! Blocks leave the chain, one to twelve of them, while a transaction is in each of its states: in the end the ledger
-//! says what the chain says, and every nonce is used once.
+//! Reorganisations of one to twelve blocks while a transaction is in each of its states: in the end the ledger agrees
+//! with the chain, and every nonce is used once.
 
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
@@ -9,7 +9,7 @@ use bardo::chain::sender::{Fees, Route, Sender, TxState};
 use crate::chain::{GWEI, PLENTY, SINK, World, connect};
 use crate::proxy::{Fate, Proxy};
 
-/// Deep enough that twelve blocks may go.
+/// Enough confirmations for a reorganisation of twelve blocks.
 const CONFIRMATIONS: u64 = 13;
 
 async fn world() -> (World, Sender) {
@@ -26,13 +26,13 @@ async fn mine(world: &World, blocks: u64) {
     }
 }
 
-/// Replaces the newest blocks by empty ones, but for what is given to the first of them.
+/// Replaces the newest blocks by empty ones, except that the first may contain `instead`.
 async fn reorg(world: &World, depth: u64, instead: Option<ChainTransaction>) {
     let replacements = instead.into_iter().map(|transaction| (transaction, 0)).collect();
     world.devnet.run(move |chain| chain.reorg(depth, replacements).map(|_| ())).await.unwrap().unwrap();
 }
 
-/// Looks, sends again what waits, and makes blocks, until the end is final.
+/// Polls, resends pending transactions and makes blocks until the result is final.
 async fn settle(world: &World, sender: &Sender, hash: B256) -> TxState {
     for _ in 0..40 {
         let standing = sender.look(hash).await.unwrap();
@@ -47,7 +47,7 @@ async fn settle(world: &World, sender: &Sender, hash: B256) -> TxState {
     panic!("{hash} has no end: {:?}", sender.record(hash))
 }
 
-/// The ledger and the chain agree: on the receipt, the next nonce, and what arrived.
+/// Asserts that ledger and chain agree on the receipt, the next nonce, and the received amount.
 async fn agree(world: &World, sender: &Sender, hash: B256, state: TxState, arrived: u64, what: &str) {
     let receipt = world.client.provider().get_transaction_receipt(hash).await.unwrap();
     let expected = match &receipt {
@@ -75,7 +75,7 @@ async fn stored_sent_and_unclear_transactions_survive_every_depth() {
             match state {
                 TxState::Sent => assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent),
                 TxState::Unclear => {
-                    // Sent, and the answer lost on its way.
+                    // Sent, with the answer lost.
                     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
                     let lost = |method: &str, before| match (method, before) {
                         ("eth_sendRawTransaction", 0) => Fate::LoseAnswer,
@@ -104,7 +104,7 @@ async fn included_and_reverted_transactions_leave_their_block_and_come_again() {
             let code = |bytes: &'static [u8]| world.devnet.run(move |chain| chain.set_code(SINK, bytes.into()));
             let (hash, _) = world.send(&sender).await;
             if fails {
-                // INVALID, whatever is called.
+                // INVALID: every call fails.
                 code(&[0xfe]).await.unwrap().unwrap();
             }
             mine(&world, 1).await;
@@ -115,7 +115,7 @@ async fn included_and_reverted_transactions_leave_their_block_and_come_again() {
             reorg(&world, depth, None).await;
             let gone = sender.look(hash).await.unwrap();
             assert_eq!((gone.record.state, gone.record.block), (TxState::Sent, None), "depth {depth}");
-            // On the new branch it goes the other way.
+            // On the new branch the result is the opposite.
             code(if fails { &[] } else { &[0xfe] }).await.unwrap().unwrap();
             let end = settle(&world, &sender, hash).await;
             agree(&world, &sender, hash, end, u64::from(fails), &format!("{before} at depth {depth}")).await;
@@ -161,7 +161,7 @@ async fn on_the_new_branch_the_nonce_may_be_another_programs() {
         let end = settle(&world, &sender, hash).await;
         agree(&world, &sender, hash, end, 7, &format!("taken at depth {depth}")).await;
         assert_eq!(end, TxState::Dropped);
-        // It is known to be spent, and the next one goes on after it.
+        // The nonce is known to be used, and the next one follows it.
         let ticket = sender.take_nonce(world.account()).await.unwrap();
         let signed = world.sign(&ticket, PLENTY);
         assert!(signed.nonce() > 0);

@@ -1,5 +1,5 @@
-//! A program is killed with something signed and not yet sent, and the endpoint goes wrong just when the next program
-//! sends it. Whatever it answers, the wish is fulfilled once, under the key under which it was wished.
+//! A process is killed with a signed, unsent transaction, and the endpoint fails when the next process sends it.
+//! Whatever it answers, the action is done once, under its idempotency key.
 
 use bardo::base::failpoint::Failpoint;
 
@@ -8,7 +8,7 @@ use crate::proxy::{Fate, Proxy};
 
 const SEND: &str = "eth_sendRawTransaction";
 
-/// One of each class of what can go wrong with a send.
+/// One failure of each class of sending failures.
 fn classes() -> [Fate; 9] {
     [
         Fate::Refuse(-32_000, "nonce too low"),
@@ -23,7 +23,7 @@ fn classes() -> [Fate; 9] {
     ]
 }
 
-/// After a kill with transaction number `leg` of a swap stored, at the first send by the program that comes after it.
+/// A kill with transaction number `leg` of a swap stored, then each failure at the next process's first send.
 async fn each_wrong_after_a_kill_at(leg: usize) {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     for (number, wrong) in (1..).zip(classes()) {
@@ -37,7 +37,7 @@ async fn each_wrong_after_a_kill_at(leg: usize) {
             if method == SEND && before == 0 { wrong.clone() } else { Fate::Pass }
         })
         .await;
-        // The same wish until it is answered: what is on its way is not done anew.
+        // The same call until it is answered: a transaction in progress is not repeated.
         let mut tries = 0;
         let done = loop {
             let ran = run(&mut home.swap(&proxy.url, &key));
@@ -51,7 +51,7 @@ async fn each_wrong_after_a_kill_at(leg: usize) {
         assert!(proxy.count(SEND) > 0 && devnet.nonce() > nonce, "{what}: what was left was sent");
         assert_eq!(settled(&home, &devnet), number, "{what}");
         assert_eq!(weth - devnet.balance("WETH"), AMOUNT, "{what}: sold once");
-        // Nothing was dropped: what may have left keeps its nonce, whatever an endpoint says.
+        // Nothing was dropped: a transaction that may have left keeps its nonce, whatever an endpoint reports.
         let dropped = "SELECT count(*) FROM sender_transaction WHERE state = 'dropped'";
         assert_eq!(home.count(dropped), 0, "{what}");
     }

@@ -1,5 +1,5 @@
-//! Many swaps in one program, with an endpoint that fails now and then: memory and file handles stay as they are, and
-//! in the end the ledger is the chain's. `BARDO_SOAK` says how many.
+//! Many swaps in one process, with an endpoint that fails occasionally: memory and file handles stay constant, and in
+//! the end the ledger agrees with the chain. `BARDO_SOAK` sets the number.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ fn wanted() -> u64 {
     std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
-/// Resident memory of a process in kilobytes, and its open files, by the system's word.
+/// Resident memory of a process in kilobytes, and its number of open files, from `/proc`.
 fn held(process: &str) -> (u64, usize) {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -27,23 +27,23 @@ fn held(process: &str) -> (u64, usize) {
     (kilobytes, std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count())
 }
 
-/// The second account of the development mnemonic, which has nothing on a devnet.
+/// Second account of the development mnemonic, which has no balance on a devnet.
 const SECOND: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 
-/// What its traders share.
+/// State that the traders share.
 struct Soak {
     wanted: u64,
     began: Instant,
-    /// The devnet's process.
+    /// Process id of the devnet.
     chain: String,
     next: AtomicU64,
-    /// What this program and the devnet held once they were warm.
+    /// Resources of this process and of the devnet after warming up.
     warm: Mutex<Option<[(u64, usize); 2]>>,
 }
 
 impl Soak {
-    /// Swaps there and back, so that it can go on for as long as it is asked to; how many were made, and how many were
-    /// not, by code.
+    /// Swaps in both directions, so that it can continue for any time; returns the number of successes, and of refusals
+    /// by code.
     async fn trade(self: Arc<Self>, bench: Bench) -> (Bench, u64, BTreeMap<String, u64>) {
         let (mut made, mut refused, mut back) = (0, BTreeMap::<String, u64>::new(), false);
         loop {
@@ -51,7 +51,7 @@ impl Soak {
             if number >= self.wanted {
                 return (bench, made, refused);
             }
-            // Pools, caches and threads are what they will be.
+            // Pools, caches and threads have reached their final size.
             if number == self.wanted / 4 {
                 *self.warm.lock().unwrap() = Some([held("self"), held(&self.chain)]);
             }
@@ -76,7 +76,7 @@ impl Soak {
     }
 }
 
-/// Gives it ether for gas, and ten WETH.
+/// Gives the second account ether for gas, and ten WETH.
 fn furnish(devnet: &Devnet) {
     devnet.ask("anvil_setBalance", json!([SECOND, "0x21e19e0c9bab2400000"]));
     // WETH9 keeps balances in its fourth slot.
@@ -96,7 +96,7 @@ async fn many_swaps_leave_nothing_behind() {
         if !ready.load(Ordering::SeqCst) {
             return Fate::Pass;
         }
-        // One request in a hundred or so fails, each time in another way; sends are the likeliest.
+        // About one request in a hundred fails, each time in another way; sends are the likeliest.
         let number = asked.fetch_add(1, Ordering::Relaxed);
         let every = if method == "eth_sendRawTransaction" { 7 } else { 97 };
         match (number % every == 3, number % 7) {
@@ -111,7 +111,7 @@ async fn many_swaps_leave_nothing_behind() {
         }
     })
     .await;
-    // Two accounts side by side, each with a ledger's session of its own.
+    // Two accounts concurrently, each with its own session of the ledger.
     furnish(&devnet);
     let first = Bench::of(0, home.path(), Some(&proxy.url)).await;
     let benches = [first, Bench::of(1, home.path(), Some(&proxy.url)).await];
@@ -141,21 +141,21 @@ async fn many_swaps_leave_nothing_behind() {
     println!("{made} made, refused {refused:?}, in {:?}", began.elapsed());
     println!("here {memory} → {memory_now} kB, {files} → {files_now} files; devnet {other} → {other_now} kB");
     assert!(made > wanted * 3 / 4, "{made} of {wanted}, refused {refused:?}");
-    // A short run still warms up, and shares its process with other tests.
+    // A short run is still warming up, and shares its process with other tests.
     if wanted >= 300 {
         assert!(memory_now < memory + 10_000, "{memory} → {memory_now} kB");
-        // The devnet keeps its newest 8,192 blocks, of two or three for each swap; then it is flat as well.
+        // The devnet keeps its newest 8,192 blocks, two or three per swap; then its memory is constant, too.
         let blocks = (wanted * 3 / 4 * 3).min(8_192);
         assert!(other_now < other + 20_000 + blocks * 20, "{other} → {other_now} kB in the devnet");
         assert!(files_now <= files + 40, "{files} → {files_now} files");
     }
     drop(idle);
-    // The next start ends what is still open.
+    // The next start completes open actions.
     let bench = Bench::open(home.path(), Some(devnet.url())).await;
     bench.swap("after".to_owned()).await;
     drop(bench);
     let swaps = settled_of(&home, &devnet, &[ACCOUNT, SECOND]);
-    // What was answered was done; what got no answer was done once or not at all.
+    // Answered swaps were done; a swap without an answer was done once or not at all.
     let refused = refused.values().sum::<u64>();
     assert!((made + 1..=made + refused + 1).contains(&swaps), "{swaps} on the chain, {made} answered, {refused} not");
 }

@@ -1,5 +1,4 @@
-//! What the operator's hand does to a running session: a stop passes everything that takes long, and what was looked at
-//! is what is signed.
+//! The operator's commands in a running session: a stop overtakes slow work, and exactly what was displayed is signed.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 use crate::host::{Devnet, Home, ROOMY, run};
 use crate::queue::Console;
 
-/// A trade of these, by hand.
+/// A manual trade with these parameters.
 fn trade(from: &str, to: &str, amount: &str) -> (String, Value) {
     let params = json!({
         "token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
@@ -34,14 +33,14 @@ async fn bought(console: &Console, ticket: u64) {
     assert_eq!(reply.status, Status::Success, "{reply:?}");
 }
 
-/// Asks for an offer to sell all UNI; how it is committed.
+/// Requests an offer to sell all UNI; returns the command that commits it.
 async fn offered(console: &Console, ticket: u64) -> Command {
     let (tool, params) = trade("UNI", "USDC", "max");
     console.send(Command::Offer { ticket, tool, params }).await;
     committing(&console.reply(ticket).await, ticket + 1)
 }
 
-/// How an offer is committed.
+/// Command that commits an offer.
 fn committing(reply: &bardo::engine::ToolResponse, ticket: u64) -> Command {
     assert_eq!(reply.status, Status::Simulated, "{reply:?}");
     let permit = &reply.decision_hints.as_ref().unwrap()["permit"];
@@ -61,12 +60,12 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
     let shown = devnet.balance("UNI");
     assert!(shown > 0);
     let commit = offered(&console, 10).await;
-    // More comes in before the yes; it is not what was looked at.
+    // More tokens arrive before the approval; they are not part of the offer.
     bought(&console, 2).await;
     let more = devnet.balance("UNI") - shown;
     assert!(more > 0);
 
-    // Another hash than the one that was shown is no yes to it, and does not use it up.
+    // Another hash than the displayed one does not approve the offer, and does not use it up.
     let Command::Commit { ticket, permit_id, .. } = commit.clone() else { panic!() };
     console.send(Command::Commit { ticket, permit_id, simulation_hash: Default::default() }).await;
     let refused = |words: &'static str| {
@@ -84,7 +83,7 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
     console.send(commit).await;
     console.until("one offer, one deed", refused("this offer has expired")).await;
 
-    // A newer offer takes the place of the older.
+    // A newer offer replaces the older one.
     let older = offered(&console, 20).await;
     let newer = offered(&console, 30).await;
     let over = console.seen.lock().unwrap().told.len();
@@ -101,7 +100,7 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
 async fn a_stop_passes_whatever_the_session_waits_for() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let console = Console::open(&home, &devnet).await;
-    // Somebody holds the ledger: whatever the session writes down now, it waits for.
+    // Another connection locks the ledger: every write of the session waits for it.
     let ledger = rusqlite::Connection::open(home.database()).unwrap();
     ledger.execute_batch("BEGIN IMMEDIATE").unwrap();
     let reason = SafeText::clean("no", 10);
@@ -140,7 +139,7 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
     assert_eq!(devnet.nonce(), nonce, "a console that watches sends");
     watching.send(Command::Leave(LeaveMode::Now)).await;
 
-    // One that rehearses does not either; when it is to sign again, what was left comes first.
+    // A session in paper mode does not send it either; when it leaves paper mode, the remains are completed first.
     let paper =
         Console::open_as(&home, &devnet, None, SessionOptions { paper: true, ..SessionOptions::default() }).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -156,7 +155,7 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
     paper.until("paper mode is left", off).await;
     let ended = devnet.nonce();
     assert!(ended > nonce, "what was left is brought to its end before anything new is signed");
-    // What was shown as a rehearsal is not there any more.
+    // An offer that was shown as a rehearsal is gone.
     paper.send(shown).await;
     let over = |seen: &crate::queue::Seen| {
         seen.told.iter().any(|(done, told)| !done && told.contains("this offer has expired")).then_some(())
@@ -179,7 +178,7 @@ async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
     assert!(why_not(AnswerKind::Once).is_some_and(|why| why.as_str().contains("in the console that asks")));
     assert_eq!(why_not(AnswerKind::Refuse), None);
 
-    // A yes that somebody lays into the ledger, as a program of this user can.
+    // An approval that someone inserts into the ledger, as any process of this user can.
     other.answer(question.key, OperatorAnswer::Once).await;
     let refused = |seen: &crate::queue::Seen| {
         seen.told.iter().any(|(done, words)| !done && words.contains("was rejected")).then_some(())
@@ -187,7 +186,7 @@ async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
     led.until("the yes is not taken", refused).await;
     assert_eq!(devnet.balance("USDC"), usdc, "nothing was signed by it");
     assert_eq!(led.seen.lock().unwrap().questions.len(), 1, "it is still asked where it was asked");
-    // The others see it again, and a refusal is heard from anywhere.
+    // The other processes see it again, and a rejection counts from anywhere.
     let open = "SELECT count(*) FROM shared_question WHERE permit_id NOT IN (SELECT permit_id FROM shared_answer)";
     other.until("it is laid again", |_| (home.count(open) == 1).then_some(())).await;
     other.answer(question.key, OperatorAnswer::Refuse { reason: SafeText::clean("no", 10) }).await;
@@ -197,7 +196,7 @@ async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
     }
 }
 
-/// The roles and the words with which a question about an action is asked.
+/// Roles and words in a request about an action.
 fn said(question: &Question) -> (&[SafeText], Option<&SafeText>) {
     match &question.about {
         About::Action(action) => (&action.asked_by, action.words.as_ref()),
@@ -222,7 +221,7 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     let answer = async |key, answer, confirmation| {
         console.send(Command::Answer { key, answer, confirmation, password: None }).await;
     };
-    // Refused, it is withdrawn, and an approval that comes later counts for nothing.
+    // A rejection withdraws it, and a later approval has no effect.
     let question = held(1).await;
     let reason = SafeText::clean("no", 10);
     answer(question.key, OperatorAnswer::Refuse { reason }, Confirmation::default()).await;
@@ -235,7 +234,7 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     console.until("it is over", refused).await;
     assert_eq!(devnet.balance("USDC"), before);
 
-    // Whose it is, and all that a decision shows: spenders, allowances, receivers, the hash that binds it.
+    // Its requester, and everything that a decision shows: spenders, allowances, recipients, the hash that binds it.
     let question = held(2).await;
     assert_eq!((&question.golem_id, said(&question)), (&GolemId::operator(), (&[][..], None)));
     assert!(question.reasons.iter().any(|why| matches!(why, AskReason::AboveLimit { .. })), "{:?}", question.reasons);
@@ -244,10 +243,10 @@ async fn an_action_by_hand_above_the_limit_is_asked_once_with_everything_that_an
     for part in [Part::From, Part::Calls, Part::Spender, Part::Receiver] {
         assert!(action.places.iter().any(|place| place.part == part), "{part:?}");
     }
-    // What leaves stands in the headline; what it counts for is more, by the gas.
+    // The headline shows the outflow; the counted amount is higher by the gas.
     let (value, counted) = (question.value.unwrap(), action.costs.spent);
     assert_eq!(value.checked_add(action.costs.gas).unwrap(), counted);
-    // Approved there, it is done: no second question, and its approval is on record.
+    // After the approval it is done: there is no second request, and the approval is recorded.
     answer(question.key, OperatorAnswer::Once, question.requirement().met()).await;
     let done = |seen: &crate::queue::Seen| {
         seen.replies.iter().filter(|(ticket, _)| *ticket == 2).nth(1).map(|(_, reply)| reply.clone())

@@ -1,10 +1,9 @@
-//! The same contracts on two anvils: `bardo call` in a process of its own places orders of each kind and a bridge order
-//! there, over HTTP throughout, and they are filled by the devnet's fillers and relayers through the contracts on the
-//! anvils.
+//! The same contracts on two anvils. `bardo call` in its own process places orders of each kind and a bridge order
+//! there, over HTTP throughout. The devnet's fillers and relayers fill them through the contracts on the anvils.
 //!
-//! The inhabitants need a chain of ours to look at. So a sandbox goes along, block for block: what the program sends to an
-//! anvil is also given to the sandbox, what the inhabitants send there is also given to the anvil, and each transaction
-//! must end the same on both.
+//! The actors need a devnet chain to read from, so a sandbox runs in parallel, block for block. Transactions that the
+//! program sends to an anvil are also given to the sandbox, and transactions of the actors to the anvil. Each
+//! transaction must have the same result on both.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -33,16 +32,16 @@ use serde_json::{Value, json};
 use crate::anvil::{self, Anvil};
 use crate::passing::{Look, pass};
 
-/// A signed transaction: its hash and its bytes.
+/// Hash and bytes of a signed transaction.
 type Sent = (B256, Vec<u8>);
 
-/// So many seconds past its deadline an intent's money comes back, by the devnet's settlers.
+/// Refund delay of the devnet's settlers after an intent's deadline, in seconds.
 const REFUND_DELAY: u64 = 30;
 
 struct Anvils {
     sandbox: Sandbox,
     anvils: Vec<(Anvil, DynProvider)>,
-    /// Chains that make no blocks now.
+    /// True for chains that currently make no blocks.
     halted: [AtomicBool; 2],
 }
 
@@ -65,7 +64,7 @@ impl Anvils {
                 (chain.state().clone(), chain.number(), header.timestamp, chain.rules().chain_id)
             };
             let (state, height, time, id) = chain.devnet.run(look).await.unwrap();
-            // As many blocks as the sandbox has: auctions go by their number.
+            // The same number of blocks as the sandbox: auctions depend on block numbers.
             let (anvil, provider) = anvil::start(&state, time - height - 1, id).await;
             let mined: Value = provider
                 .raw_request("anvil_mine".into(), json!([format!("{height:#x}"), "0x1"]))
@@ -105,13 +104,13 @@ impl Anvils {
         C::abi_decode_returns(&self.anvils[at].1.call(request).await.unwrap()).unwrap()
     }
 
-    /// What the origin's settler says of an intent: 0 none, 1 locked, 2 repaid, 3 refunded.
+    /// State of an intent's deposit, from the origin's settler: 0 none, 1 locked, 2 repaid, 3 refunded.
     async fn deposit(&self, id: B256) -> u8 {
         let settler = self.sandbox.chains()[0].deployment.contracts["originSettler"];
         self.asked(0, settler, OriginSettler::depositsCall { orderId: id }).await.status
     }
 
-    /// Blocks on both sides of a chain, until both have all that has come.
+    /// Makes blocks on both sides of a chain until both have all transactions.
     async fn block(&self, at: usize) {
         let mut late = self.one_block(at, Vec::new()).await;
         while !late.is_empty() {
@@ -119,8 +118,8 @@ impl Anvils {
         }
     }
 
-    /// One block on both sides of a chain. What is `late` is in an earlier one of the anvil's; returned is what came to
-    /// the anvil after its pending block was read, and is in this one.
+    /// Makes one block on both sides of a chain. `late` transactions are in an earlier block of the anvil; returns
+    /// those that reached the anvil after its pending block was read, and are in this block.
     async fn one_block(&self, at: usize, late: Vec<Sent>) -> Vec<Sent> {
         let (chain, provider) = (&self.sandbox.chains()[at], &self.anvils[at].1);
         let waiting = provider.get_block(BlockId::Number(BlockNumberOrTag::Pending)).full().await.unwrap().unwrap();
@@ -167,10 +166,10 @@ impl Anvils {
     }
 }
 
-/// The two chains with their inhabitants, and what a program needs to know of them.
+/// The two chains with their actors, and the data that a program needs.
 struct World {
     both: Arc<Anvils>,
-    /// Where the chains are asked.
+    /// Endpoints of the chains.
     chains: Vec<String>,
     blocks: tokio::task::JoinHandle<()>,
     _served: services::Services,
@@ -186,7 +185,7 @@ impl World {
             described.rpc = anvil.url().to_owned();
         }
         let described = serde_json::to_value(&description).unwrap();
-        // An anvil does not say what stands where: that is said for it. Everything else is its own word.
+        // An anvil does not describe its contracts, so the proxy answers that request. All other answers are its own.
         let look: Look = Arc::new(move |_, asked| {
             let about = asked["method"] == "bardo_describe";
             about.then(|| json!({"jsonrpc": "2.0", "id": asked["id"], "result": described}))
@@ -212,7 +211,7 @@ impl World {
     }
 }
 
-/// `bardo call --wait` in a process of its own; its answer.
+/// Runs `bardo call --wait` in its own process; returns its answer.
 async fn call(home: &tempfile::TempDir, chains: &[String], tool: &str, params: Value) -> Value {
     run(home, chains, &["--wait"], tool, params).await
 }
@@ -308,7 +307,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     let answer = call(&home, &chains, "token_approve", allow("0.1")).await;
     assert_eq!(answer["status"], "success", "{answer:#}");
 
-    // An intent to a chain that makes no block from here on is locked, and nobody can deliver it.
+    // An intent to a chain that makes no blocks from here on is locked, and nobody can deliver it.
     let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "150", "source_chain": "ethereum",
                         "destination_chain": "base", "deadline": 60});
     let mut locked = None;
@@ -325,7 +324,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
             locked = Some(id);
             break;
         }
-        // All relayers overlook a few in a hundred: the destination goes on, and another is tried.
+        // All relayers overlook a few in a hundred: the destination continues, and another one is tried.
         both.halt(1, false);
         both.past(1, SystemClock.now_seconds()).await;
     }
@@ -357,7 +356,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     assert_eq!(answer["status"], "success", "{answer:#}");
     assert_eq!((status(&hash).await.as_str(), used().await), ("cancelled", 1));
 
-    // What it gives is no longer allowed, and then allowed again.
+    // Its input's allowance is revoked, and then granted again.
     let hash = place(3_000).await;
     let answer = call(&home, &chains, "token_approve", allow("0.05")).await;
     assert_eq!(answer["status"], "success", "{answer:#}");
@@ -369,9 +368,9 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     assert_eq!((&answer["status"], used().await), (&json!("success"), 2), "{answer:#}");
     let void = hash;
 
-    // Nobody can fill what no block takes before its time is over.
+    // Without blocks nobody can fill it before its deadline.
     both.halt(0, true);
-    // Nobody has asked after the one before since it was made void: it holds back nothing all the same.
+    // The previous order's status was not requested since its cancellation: it still blocks nothing.
     let hash = place(20).await;
     assert_eq!(status(&void).await, "cancelled");
     let over = SystemClock.now_seconds() + 26;
@@ -382,7 +381,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     both.past(0, over).await;
     assert_eq!(status(&hash).await, "expired");
 
-    // Towards a chain that does not answer nothing is begun.
+    // Nothing is started towards a chain that does not answer.
     let nonce = both.anvils[0].1.get_transaction_count(account).await.unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let lost = [chains[0].clone(), format!("http://{nobody}")];
@@ -390,7 +389,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     assert_eq!(answer["error"]["code"], "CROSS_CHAIN_DESTINATION_DEGRADED", "{answer:#}");
     assert_eq!(both.anvils[0].1.get_transaction_count(account).await.unwrap(), nonce);
 
-    // After its deadline and the settler's patience the money comes back.
+    // After its deadline and the settler's refund delay the funds return.
     both.past(0, locked_at + 60 + REFUND_DELAY).await;
     both.halt(1, false);
     both.past(1, locked_at + 60).await;

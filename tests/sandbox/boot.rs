@@ -1,4 +1,4 @@
-//! Both chains at once, on their threads.
+//! Boot of both chains at once, on their threads.
 
 use std::sync::Mutex;
 
@@ -23,7 +23,7 @@ fn two_boots_are_the_same_block_for_block() {
         (heads, sandbox.description())
     };
     let (mut first, mut second) = (heads(), heads());
-    // Each boot is a devnet of its own, by its id alone.
+    // Two boots differ only in their instance id.
     assert_ne!(first.1.instance.take(), second.1.instance.take());
     assert_eq!(first, second);
     assert_ne!(first.0[0], first.0[1]);

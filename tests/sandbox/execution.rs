@@ -1,5 +1,5 @@
-//! Best routes executed: whatever the router promises, SwapRouter02 and the V2 router give to the wei; no single
-//! path does better after gas; and the gas that was reckoned with is about what execution uses.
+//! Execution of best routes: SwapRouter02 and the V2 router give exactly the promised amount; no single path is better
+//! after gas; and the estimated gas is close to the actual gas.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::world::World;
 
-/// Somebody with nothing at all before.
+/// Account without any previous balance.
 const TRADER: Address = address!("0x00000000000000000000000000000000007e57e4");
-/// Any time that is not over.
+/// A deadline far in the future.
 const DEADLINE: u64 = 4_000_000_000;
-/// Routes that must have been executed.
+/// Number of routes that must be executed.
 const DRAWS: usize = 500;
 
 struct Ground {
@@ -44,7 +44,7 @@ impl Ground {
         let deployment = Arc::clone(world.residents.deployment());
         let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt(world.chain, running).unwrap();
-        // The balance is of the block that is pinned.
+        // The balance is of the pinned block.
         devnet.mine().await.unwrap();
         let mut book = AddressBook::default();
         for (name, address) in &deployment.contracts {
@@ -63,7 +63,7 @@ impl Ground {
         Self { reader, deployment, fork, tokens, weth }
     }
 
-    /// The trader gets so much of a token.
+    /// Call that gives the trader this amount of a token.
     fn fund(&self, token: Address, amount: U256) -> Call {
         if token == self.weth {
             Call::new(TRADER, token, Weth9::depositCall {}.abi_encode()).with_value(amount)
@@ -76,8 +76,8 @@ impl Ground {
         self.deployment.contracts[name]
     }
 
-    /// Executes a route as a trader who holds some of both tokens would, and holds what moves against what was
-    /// promised. Answers with the gas used where it was one transaction.
+    /// Executes a route as a trader who holds some of both tokens, and compares the flows with the promise. Returns the
+    /// gas used if it was one transaction.
     async fn execute(&self, route: &Route) -> Option<u64> {
         let steps = self.steps(route);
         let mut calls = Vec::new();
@@ -105,13 +105,13 @@ impl Ground {
         }
     }
 
-    /// One transaction where the routers can do it in one; else one for each leg, and for each stretch of a leg that
-    /// changes version on its way: target, calldata, tokens, and what goes in and comes out.
+    /// One transaction if the routers can do it in one; otherwise one for each leg, and for each part of a leg with one
+    /// version: target, calldata, tokens, input and output.
     fn steps(&self, route: &Route) -> Vec<(Address, Bytes, [Address; 2], [U256; 2])> {
         let router = self.contract("swapRouter02");
         let mixed = |leg: &Leg| leg.hops.iter().any(|hop| hop.version != leg.hops[0].version);
-        // For an exact output SwapRouter02 pays V2 pairs what that takes and sends on all they give, which is more than
-        // was asked by what rounding leaves; the V2 router sends exactly what was asked.
+        // For an exact output SwapRouter02 pays V2 pairs the required input and forwards all of their output, which
+        // exceeds the request by rounding; the V2 router sends exactly the requested output.
         let rounds = |leg: &Leg| matches!(route.exact, Exact::Out(_)) && leg.hops[0].version == Version::V2;
         let one_by_one = route.legs.len() > 1 && route.legs.iter().any(rounds);
         if one_by_one || route.legs.iter().any(mixed) {
@@ -173,7 +173,7 @@ fn tokens_of(leg: &Leg) -> Vec<Address> {
     std::iter::once(leg.hops[0].token_in).chain(leg.hops.iter().map(|hop| hop.token_out)).collect()
 }
 
-/// One leg as SwapRouter02 takes it. Bounds are loose: what moves is compared afterwards.
+/// One leg as a call of SwapRouter02. Bounds are loose: the flows are compared afterwards.
 fn on_router(leg: &Leg, exact: Exact) -> Bytes {
     let (amount_in, amount_out) = (leg.amount_in, leg.amount_out);
     let path = tokens_of(leg);
@@ -225,7 +225,7 @@ fn on_router(leg: &Leg, exact: Exact) -> Bytes {
     .into()
 }
 
-/// What is left of a trade's open side after gas, as a signed number that is better when higher.
+/// Open side of a trade after gas, as a signed number where higher is better.
 fn after_gas(exact: Exact, open_side: U256, gas: U256) -> i128 {
     let open_side = i128::try_from(open_side).unwrap();
     let gas = i128::try_from(gas).unwrap();
@@ -257,7 +257,7 @@ fn best_single(pools: &PoolSet, request: &RouteRequest) -> Option<i128> {
                 (a, b) if b == here => a,
                 _ => continue,
             };
-            // Paths of both versions are offered for exact inputs only.
+            // Mixed paths are offered for exact inputs only.
             let one_version = path.first().is_none_or(|first| first.version() == pool.version());
             if tokens.contains(&next) || !(one_version || matches!(request.exact, Exact::In(_))) {
                 continue;
@@ -299,7 +299,7 @@ fn path_score(path: &[&Pool], tokens: &[Address], request: &RouteRequest) -> Opt
     (!amount.is_zero()).then(|| after_gas(request.exact, amount, request.gas.unwrap().of(units)))
 }
 
-/// What was used, and what it was used for: a transaction, V3 pools, ticks, V2 pairs.
+/// Gas used, and its components: transactions, V3 pools, ticks, V2 pairs.
 type Used = (f64, [f64; 4]);
 
 fn used(route: &Route, gas: u64) -> Used {
@@ -351,7 +351,7 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
         let fixed = if paying { from } else { to };
         let pools = all.pools.pools().iter().filter(|pool| <[Address; 2]>::from(pool.tokens()).contains(&fixed));
         let depth = pools.map(|pool| pool.virtual_reserve(pool.tokens().0 == fixed)).max().unwrap();
-        // From a third of a millionth of the deepest pool to an eighth, evenly over the orders of magnitude.
+        // From a third of a millionth of the deepest pool to an eighth, on a logarithmic scale.
         let amount = depth / U256::from(1u64 << random.random_range(3..21))
             * U256::from(random.random_range(512..1024u64))
             / U256::from(1024);
@@ -362,7 +362,7 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
         let request = RouteRequest { gas, ..RouteRequest::new(from, to, exact) };
         let route = match ground.reader.route(&request, BlockId::latest()).await {
             Ok((route, _)) => route,
-            // Depth is virtual: far above what a narrow position holds.
+            // Depth is virtual: far above the holdings of a narrow position.
             Err(DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })) => {
                 refused += 1;
                 assert!(refused < DRAWS, "most draws can be filled");
@@ -375,7 +375,7 @@ async fn the_best_route_is_executed_to_the_wei_and_no_single_path_beats_it() {
         if let Some(best) = best_single(&all.pools, &request) {
             let open_side = if paying { route.amount_out } else { route.amount_in };
             let cost = request.gas.unwrap().of(route.gas_units);
-            // A cost is rounded up once for each leg where the router adds up legs.
+            // Costs are rounded up once per leg if the router adds up legs.
             let rounding = route.legs.len() as i128 + 1;
             let own = after_gas(exact, open_side, cost);
             assert!(own + rounding >= best, "{own} after gas, a single path gives {best}: {route:?}");

@@ -1,4 +1,4 @@
-//! What genesis leaves behind.
+//! State after genesis.
 
 use alloy::consensus::transaction::SignerRecoverable;
 use alloy::primitives::{U256, address, aliases::U24, aliases::U160, keccak256};
@@ -60,7 +60,7 @@ fn the_factories_know_the_pools_at_the_computed_addresses() {
             ),
         };
         assert_eq!(known, pool.address);
-        // The market reads prices from storage: what it reads is what the contract says.
+        // The market reads prices from storage: they equal the contract's answers.
         let at = standing(world.chain.state(), pool);
         match pool.venue {
             Venue::V3(_) => {
@@ -150,7 +150,7 @@ fn v3_pools_have_many_ticks_and_an_hour_of_observations() {
         let (token0, token1) = (pool.token0.token.plan(), pool.token1.token.plan());
         let stated = token0.asset.anchor() as f64 / token1.asset.anchor() as f64
             * 10_f64.powi(i32::from(token1.decimals) - i32::from(token0.decimals));
-        // Both assets swing by 0.8 %, and a pool may lag by its fee.
+        // Both assets move by 0.8 %, and a pool may lag by its fee.
         let tolerance = 0.017 + f64::from(fee) / 1e6;
         assert!((price / stated - 1.0).abs() < tolerance, "{pool:?}: {price} against {stated}");
     }
@@ -199,7 +199,7 @@ fn a_swap_pays_exactly_what_the_quoter_says() {
 
 #[test]
 fn positions_have_pictures() {
-    // The descriptor was linked against its library: only a linked one can draw.
+    // The descriptor was linked with its library: only then it can draw.
     let world = World::new(&ETHEREUM);
     let uri = bardo::abi::uniswap_v3::NonfungiblePositionManager::tokenURICall { tokenId: U256::ONE };
     let uri = world.ask(world.contract("v3PositionManager"), uri);

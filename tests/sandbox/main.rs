@@ -1,5 +1,5 @@
-//! The furnished devnet, seen from outside: what stands where, what it costs, and how its inhabitants behave.
-//! Prices come from the specification, amounts from the protocols' own contracts.
+//! The populated devnet from outside: its contracts, its prices, and the behaviour of its actors. Expected prices come
+//! from the specification, amounts from the protocols' own contracts.
 
 #[path = "../support/anvil.rs"]
 mod anvil;

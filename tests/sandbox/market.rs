@@ -19,7 +19,7 @@ fn over_fifteen_minutes_prices_stay_in_their_band_and_pools_agree() {
         if number % 50 == 0 {
             for pool in world.sound_pools() {
                 let distance = world.distance(&pool).abs();
-                // Within its fee, and what one trade may have moved it since the arbitrageur last looked.
+                // Within the pool's fee, plus the possible effect of one trade since the arbitrageur last acted.
                 assert!(distance <= f64::from(pool.venue.fee()) / 1e6 + 0.002, "block {number}: {pool:?} {distance}");
             }
         }
@@ -37,7 +37,7 @@ fn the_memory_of_a_busy_pool_reaches_back_an_hour() {
     for _ in 0..900 {
         world.block();
     }
-    // A quarter of an hour of blocks a second long must cost no more than a quarter of the pool's memory.
+    // A quarter of an hour of one-second blocks must use at most a quarter of the pool's observations.
     for venue in [Venue::V3(500), Venue::V3(3_000)] {
         let pool = world.pool(Token::Weth, Token::Usdc, venue);
         let slot0 = world.ask(pool.address, UniswapV3Pool::slot0Call {});
@@ -47,7 +47,7 @@ fn the_memory_of_a_busy_pool_reaches_back_an_hour() {
     }
 }
 
-/// No wave of the market's is as long as the hours between these two, nor do they fit into them.
+/// No wave of the market has a period that equals or divides the hours between these two.
 #[test]
 fn whenever_it_is_begun_the_same_seed_shows_the_same_market() {
     let mut now = World::begun(&BASE, 1, START);

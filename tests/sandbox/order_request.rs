@@ -1,5 +1,5 @@
-//! `POST /order` on the devnet wants what the real service's document wants: a request whose quote tells of the order it
-//! encodes. The names are typed from that document.
+//! `POST /order` on the devnet requires what the real service's document requires: a request whose quote describes the
+//! encoded order. The names are copied from that document.
 
 use alloy::primitives::{Address, Bytes, U256};
 use bardo::base::service::ServiceError;
@@ -86,7 +86,7 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
             let said = refused(&service, &body).await;
             assert!(said.contains(says), "{kind} {pointer}: {said}");
         }
-        // Nothing of all that was kept, and the whole of it is taken.
+        // None of these was stored, and the complete one is accepted.
         let taken = service.post("/order", &whole).await.unwrap();
         assert_eq!((&taken["orderId"], &taken["orderStatus"]), (&json!(order.hash()), &json!("open")), "{kind}");
     }

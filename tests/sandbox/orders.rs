@@ -1,5 +1,5 @@
-//! The devnet's order service and its fillers: orders are taken in, cosigned, competed for and filled through the real
-//! reactors, at the price the curve says for that block; others expire, are cancelled, or run out of funds.
+//! The devnet's order service and its fillers: orders are accepted, cosigned, competed for and filled through the real
+//! reactors, at the curve's price for that block; others expire, are cancelled, or lack funds.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ use bardo::uniswap::order::{At, Auction, Draft, Fault, Legs, Order, OrderKind};
 
 use super::world::World;
 
-/// A chain where the demo wallet has let Permit2 have its WETH, and some WETH.
+/// Chain where the demo wallet has granted Permit2 its WETH, and has some WETH.
 fn world(plan: &'static ChainPlan) -> World {
     let mut world = World::quiet(plan);
     let weth = world.token(Token::Weth);
     let value = U256::from(10).pow(U256::from(18));
-    // The second development account, which has ether on both chains.
+    // Second development account, which has ether on both chains.
     world.wrap(1, value * U256::from(100));
     assert!(world.transact(1, weth, Erc20::approveCall { spender: PERMIT2, value: U256::MAX }).is_success());
     world
@@ -31,7 +31,7 @@ fn swapper(world: &World) -> Address {
     world.accounts[1].address()
 }
 
-/// Thousandths of an ether for dollars, from `start` to `least` dollars.
+/// Sells thousandths of an ether for dollars, from `start` down to `least`.
 fn draft(world: &World, kind: OrderKind, nonce: u64, milliether: u64, start: u64, least: u64) -> Draft {
     let next = world.chain.next_context();
     let service = world.residents.order_service();
@@ -74,7 +74,7 @@ fn submit(world: &World, order: &Order) -> Result<B256, SubmitError> {
     world.residents.order_service().submit(&world.chain, order.kind(), &order.encode(), &signature)
 }
 
-/// Blocks, with the inhabitants acting, until the order has ended; how it ended, and how many fills failed.
+/// Makes blocks with the actors until the order has ended; returns its end, and the number of failed fills.
 fn until_it_ends(world: &mut World, hash: B256) -> (Status, usize) {
     let mut failed = 0;
     for _ in 0..90 {
@@ -88,8 +88,8 @@ fn until_it_ends(world: &mut World, hash: B256) -> (Status, usize) {
     panic!("the order did not end: {:?}", world.residents.order_service().entry(hash));
 }
 
-/// Submits, waits for the end, and holds what the swapper got against what the order says for that block. Nothing where
-/// every filler overlooked the order.
+/// Submits an order, waits for its end, and compares the swapper's output with the order's value for that block. `None`
+/// if every filler overlooked the order.
 fn fill(world: &mut World, draft: Draft) -> Option<(Fill, usize)> {
     let order = draft.order().unwrap();
     let (weth, usdc) = (Token::Weth, Token::Usdc);
@@ -133,13 +133,13 @@ fn an_order_of_each_kind_is_filled_at_what_its_curve_says_for_that_block() {
         u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
     for (nonce, kind) in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority].into_iter().enumerate() {
         let nonce = u64::try_from(nonce).unwrap();
-        // Begins above what an ether is worth, so that nobody fills at once; ends below.
+        // Begins above the value of an ether, so that nobody fills at once; ends below it.
         let start = if kind == OrderKind::Priority { worth * 98 / 100 } else { worth * 102 / 100 };
         let draft = draft(&world, kind, nonce, 1_000, start, worth * 98 / 100);
         let (fill, _) = fill(&mut world, draft).unwrap_or_else(|| panic!("nobody filled the {kind} order"));
         assert!(fillers.contains(&fill.filler));
         let got = fill.resolved.unwrap().outputs[0].amount;
-        // A filler leaves no more than a percent on the table.
+        // A filler leaves no more than a percent.
         assert!(got > U256::from(worth * 99 / 100) * U256::from(1_000_000), "{kind}: {got} for {worth}");
     }
 }
@@ -171,7 +171,7 @@ fn what_nobody_wants_expires() {
     assert_eq!(until_it_ends(&mut world, hash), (Status::Expired, 0));
 }
 
-/// Sets what somebody has of USDC, whose balances are a mapping of the token's storage.
+/// Sets a USDC balance in the mapping of the token's storage.
 fn set_usdc(world: &mut World, owner: Address, amount: U256) {
     let token = world.token(Token::Usdc);
     for slot in 0_u64..16 {
@@ -195,11 +195,11 @@ fn a_filler_whose_purse_is_empty_fills_no_more_and_another_does_or_nobody() {
         u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
     let mut nonces = 0..40;
     let mut sold = |world: &mut World| {
-        // Half an ether, from two percent above what it is worth to four below.
+        // Half an ether, from two percent above its value to four percent below.
         let draft = draft(world, OrderKind::DutchV2, nonces.next().unwrap(), 500, worth * 51 / 100, worth * 48 / 100);
         fill(world, draft)
     };
-    // A purse is filled once, when its filler first wants to pay with it.
+    // A filler's purse is funded once, when it first wants to pay with the token.
     for _ in 0..16 {
         if fillers.iter().all(|filler| world.balance(Token::Usdc, *filler) > U256::ZERO) {
             break;
@@ -210,11 +210,11 @@ fn a_filler_whose_purse_is_empty_fills_no_more_and_another_does_or_nobody() {
         assert!(world.balance(Token::Usdc, filler) > U256::ZERO, "{filler} never wanted to fill");
         set_usdc(&mut world, filler, U256::ZERO);
     }
-    // Nobody has anything to pay with: the orders expire, and no fill is tried in vain.
+    // Nobody can pay: the orders expire, and no fill is attempted in vain.
     for _ in 0..3 {
         assert_eq!(sold(&mut world), None);
     }
-    // One of them has something again, and it is that one who fills, for as long as it lasts.
+    // One of them has funds again and fills, as long as they last.
     let half = U256::from(worth) * U256::from(500_000);
     set_usdc(&mut world, fillers[1], half * U256::from(5) / U256::from(2));
     let mut filled = 0;

@@ -1,4 +1,4 @@
-//! Bardo's own quotes, routes and pool prices against the protocols' contracts, on a furnished chain.
+//! Bardo's own quotes, routes and pool prices compared with the protocols' contracts, on a populated chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::world::World;
 
-/// A furnished chain that stands still, and how to ask it.
+/// A populated chain without new blocks, and readers for it.
 struct Ground {
     devnet: Devnet,
     provider: DynProvider,
@@ -86,7 +86,7 @@ impl Ground {
         Some(C::abi_decode_returns(&output).unwrap())
     }
 
-    /// The open side by the protocol's lens along pools of one version, and whether it filled all.
+    /// The open side according to the protocol's lens for pools of one version, and whether all was filled.
     async fn lens(&self, path: &[Pool], tokens: &[Address], exact: Exact) -> Option<(U256, bool)> {
         if path[0].version() == Version::V2 {
             let path = tokens.to_vec();
@@ -129,7 +129,7 @@ impl Ground {
     }
 }
 
-/// One after the other through the pools; the open side.
+/// The open side, computed pool by pool.
 fn native(path: &[Pool], tokens: &[Address], exact: Exact) -> Result<U256, PoolError> {
     let hops: Vec<_> = path.iter().zip(tokens).collect();
     let hop = |(pool, token): &(&Pool, &Address), exact| pool.quote(pool.zero_for_one(**token)?, exact);
@@ -141,7 +141,7 @@ fn native(path: &[Pool], tokens: &[Address], exact: Exact) -> Result<U256, PoolE
     }
 }
 
-/// Pools of one version that follow on each other, without meeting a token twice.
+/// Random path of pools of one version, without meeting a token twice.
 fn draw_path(random: &mut ChaCha8Rng, pools: &[Pool]) -> (Vec<Pool>, Vec<Address>) {
     let first = &pools[random.random_range(0..pools.len())];
     let (token0, token1) = first.tokens();
@@ -169,7 +169,7 @@ fn draw_path(random: &mut ChaCha8Rng, pools: &[Pool]) -> (Vec<Pool>, Vec<Address
     (path, tokens)
 }
 
-/// From a millionth of a pool's depth to thirty times it, evenly over the orders of magnitude.
+/// From a millionth of a pool's depth to thirty times it, on a logarithmic scale.
 fn draw_amount(random: &mut ChaCha8Rng, pool: &Pool, token: Address) -> U256 {
     let depth = pool.virtual_reserve(pool.tokens().0 == token);
     let scaled = depth * U256::from(30u64 * 1_000_000 / (1u64 << random.random_range(0..25))) / U256::from(1_000_000);
@@ -210,7 +210,7 @@ async fn quotes_equal_the_contracts_own_to_the_wei() {
                 assert!(lens.is_none_or(|(_, whole)| !whole), "draw {draw}: {exact:?} along {tokens:?}: {lens:?}");
                 refused += 1;
             }
-            // An amount so small that a hop gave nothing to the next.
+            // The amount was so small that one hop had no output.
             Err(PoolError::ZeroAmount) => assert!(lens.is_none_or(|(amount, _)| amount.is_zero()), "draw {draw}"),
             Err(other) => panic!("draw {draw}: {other}"),
         }
@@ -265,7 +265,7 @@ async fn routes_are_what_the_contracts_would_give() {
         let request = RouteRequest { gas, ..RouteRequest::new(from, to, exact) };
         let (route, snapshot) = match reader.route(&request, BlockId::latest()).await {
             Ok(found) => found,
-            // A virtual depth is far above what a narrow position holds.
+            // A virtual depth is far above the holdings of a narrow position.
             Err(DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })) => continue,
             Err(error) => panic!("{error}"),
         };
@@ -277,17 +277,17 @@ async fn routes_are_what_the_contracts_would_give() {
     }
     assert!(routed >= 30 && splits >= 5 && multi_hop >= 5, "{routed}: {splits} splits, {multi_hop} with several hops");
 
-    // The spot price of ether in dollars, give or take what its pools differ by.
+    // The spot price of ether in dollars, up to the differences between its pools.
     let one = Exact::In(U256::from(10u64).pow(U256::from(18)));
     let (route, near) = reader.route(&RouteRequest::new(weth, usdc, one), BlockId::latest()).await.unwrap();
     let dollars = u128::try_from(route.amount_out).unwrap() as f64 / 1e6;
     assert!((dollars / ground.usd[&Asset::Eth] - 1.0).abs() < 0.01, "{dollars}");
     assert!(route.price_impact < Ratio::of(U256::from(1), U256::from(100)).unwrap());
-    // More than all pools hold is an error, and found only once every tick was read.
+    // More than all pools hold is an error, found only after every tick was read.
     let hoard = Exact::Out(U256::from(10u64).pow(U256::from(20)));
     let error = reader.route(&RouteRequest::new(weth, usdc, hoard), BlockId::latest()).await.unwrap_err();
     assert!(matches!(error, DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })), "{error}");
-    // The same block is read once; another block anew.
+    // The same block is read once; another block again.
     let again = reader.pools(&[weth, usdc], BlockId::latest(), Reach::Near).await.unwrap();
     assert!(Arc::ptr_eq(&near, &again));
     ground.devnet.mine().await.unwrap();
@@ -326,16 +326,16 @@ async fn pools_remember_prices() {
     for (price, asset) in prices.iter().zip([Asset::Uni, Asset::Eth, Asset::Usdc]) {
         let price = price.as_ref().unwrap();
         let dollars: f64 = price.usd.to_fixed(8, bardo::base::units::Rounding::Down).parse().unwrap();
-        // The market moves by under a percent in a quarter of an hour, and pools lag it by their fee.
+        // The market moves by less than a percent in a quarter of an hour, and pools lag it by their fee.
         assert!((dollars / ground.usd[&asset] - 1.0).abs() < 0.03, "{asset:?}: {dollars}");
         assert!(matches!(price.source, PriceOrigin::Twap { .. }));
     }
     assert_eq!(prices[3], Err(NoPrice::UnknownToken));
-    // A pool that is left out is no witness.
+    // An excluded pool is not a price source.
     let PriceOrigin::Twap { pool, .. } = prices[0].as_ref().unwrap().source else { panic!("not a mean") };
     let other = priced(source(1_800, 50_000).without([pool]), &[uni]).await.remove(0).unwrap();
     assert!(matches!(other.source, PriceOrigin::Twap { pool: witness, .. } if witness != pool));
-    // A pinned block is read through the provider whose endpoints agree, and one that does not know it gives no price.
+    // A pinned block is read through the provider whose endpoints agree; one without that block gives no price.
     let by = async |witness: &Ground, block: B256| {
         let twap = source(1_800, 50_000).witnessed_by(Some(witness.provider.clone()));
         priced(twap.at(Some(BlockId::hash(block))), &[uni]).await.remove(0)
@@ -351,7 +351,7 @@ async fn pools_remember_prices() {
     assert!(by(&elsewhere, latest().await).await.is_err());
     let shallow = priced(source(1_800, 1_000_000_000), &[uni]).await.remove(0);
     assert!(matches!(shallow, Err(NoPrice::TooShallow { .. })), "{shallow:?}");
-    // Genesis is at one date for every devnet, and pools remember it: only a longer window begins before them.
+    // Genesis has the same date on every devnet, and pools record it: only a longer window begins before them.
     let young = priced(source(150_000_000, 100_000), &[uni]).await.remove(0);
     assert!(matches!(young, Err(NoPrice::TooYoung { .. })), "{young:?}");
 }

@@ -1,5 +1,5 @@
-//! Relayers between both chains: what is locked is delivered and repaid, or comes back; whatever they forget or drop,
-//! no token is made or lost.
+//! Relayers between both chains: locked funds are delivered and repaid, or refunded; whatever relayers forget or drop,
+//! no token is created or lost.
 
 use alloy::consensus::TxEip1559;
 use alloy::eips::eip2718::Encodable2718;
@@ -178,7 +178,7 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
         let least = bids[0].output * U256::from(995) / U256::from(1000);
         let (intent, signature) = bridge.intent(nonce, amount, least, seconds).await;
         assert_eq!(gateway.submit(&intent, &signature).await.unwrap(), intent.id());
-        // Twice is once.
+        // A repeated submission has no further effect.
         assert_eq!(gateway.submit(&intent, &signature).await.unwrap(), intent.id());
         intents.push(intent);
     }
@@ -202,7 +202,7 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
     assert_eq!(bridge.balance("ethereum", settler).await, locked);
     assert_eq!(bridge.balance("ethereum", user).await, had.0 - locked - repaid);
     assert_eq!(bridge.balance("base", user).await, had.1 + delivered);
-    // The seed is one where several ends come about.
+    // The seed leads to several kinds of ends.
     assert!(repaid > U256::ZERO && (locked > U256::ZERO || never > 0), "{locked} {repaid} {never}");
 
     for intent in &intents {
@@ -217,7 +217,8 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
     assert_eq!(bridge.balance("base", user).await, had.1 + delivered);
 }
 
-/// How many of sixteen intents over `amount` are delivered that only the cheapest relayer takes, and what it has left.
+/// Number of sixteen intents over `amount` that are delivered if only the cheapest relayer accepts them, and its
+/// remaining balance.
 async fn by_the_cheapest(amount: u64) -> (usize, U256) {
     let bridge = Bridge::new(13);
     let user = bridge.user.address();
@@ -248,7 +249,7 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
     }
     assert_eq!(bridge.balance("base", user).await, had + came);
     let left = bridge.balance("base", bridge.chain("base").residents.address(Role::ThirdRelayer)).await;
-    // What is locked and not delivered comes back.
+    // Locked and undelivered funds are refunded.
     for intent in &intents {
         if bridge.status(intent).await == OPEN {
             let settler = bridge.settler("originSettler");
@@ -262,10 +263,10 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
 
 #[tokio::test]
 async fn a_relayer_that_has_run_dry_delivers_no_more() {
-    // Its purse holds 4,000 dollars: two of 1,500, and what is left is too little for a third.
+    // Its purse holds 4,000 dollars: two of 1,500, with too little left for a third.
     let (delivered, left) = by_the_cheapest(1_500_000_000).await;
     assert!(delivered == 2 && left < U256::from(1_500_000_000), "{delivered} {left}");
-    // Of small ones the same relayer delivers more: it was the purse that ended it.
+    // The same relayer delivers more small ones, so the purse was the limit.
     let (delivered, left) = by_the_cheapest(20_000_000).await;
     assert!(delivered > 2 && left > U256::from(1_500_000_000), "{delivered} {left}");
 }

@@ -1,4 +1,4 @@
-//! Tokens are found, and bad ones refused, on the furnished devnet itself.
+//! Resolution of tokens, and rejection of bad ones, on the populated devnet.
 
 use alloy::primitives::Address;
 use bardo::chain::network::{self, Network};
@@ -56,7 +56,7 @@ async fn every_listed_token_is_found_with_its_decimals() {
         assert_eq!((token.symbol.as_str(), token.decimals, token.listed), (symbol, decimals, true));
         let TokenId::Erc20(address) = token.id else { panic!("{symbol} is no contract") };
         assert_eq!(devnet.find(&address.to_string()).await.unwrap(), token);
-        // WETH9 has always called itself "Wrapped Ether"; the rest is as the devnet was planned.
+        // WETH9's name is always "Wrapped Ether"; the rest follows the devnet's plan.
         assert_eq!(token.name.as_str(), name);
     }
     assert_eq!(devnet.find("ETH").await.unwrap().id, TokenId::Native);

@@ -1,4 +1,4 @@
-//! The devnet's services over HTTP, asked by the clients that other processes use.
+//! The devnet's services over HTTP, with the clients that other processes use.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use bardo::abi::erc7683::AcrossOrderData;
@@ -42,7 +42,7 @@ async fn orders_and_intents_are_traded_over_http() {
     assert_eq!(orders.look(B256::repeat_byte(1)).await.unwrap(), None);
     assert_eq!(intents.bids(B256::repeat_byte(1)).await.unwrap(), None);
 
-    // A signed order goes in, and comes back cosigned.
+    // A signed order is submitted, and returned cosigned.
     let chain = sandbox.chain("ethereum").unwrap();
     let (deployment, user) = (&chain.deployment, Party::development_accounts().unwrap().swap_remove(1));
     let house = chain.residents.order_service();
@@ -63,11 +63,11 @@ async fn orders_and_intents_are_traded_over_http() {
     let signature = user.sign_digest(31_337, digest).unwrap();
     assert_eq!(orders.submit(&order, &signature).await.unwrap(), order.hash());
     let heard = orders.look(order.hash()).await.unwrap().unwrap();
-    // The account has not let Permit2 have anything.
+    // The account has granted Permit2 no allowance.
     assert_eq!(heard.status, ServiceStatus::InsufficientFunds);
     let cosigned = heard.cosigned.unwrap();
     assert_eq!((cosigned.hash(), cosigned.cosigner_faults(31_337)), (order.hash(), vec![]));
-    // Whoever asks for another chain's order is told that this is none.
+    // A request for an order of another chain gets the answer that there is none.
     let elsewhere = HttpOrders::new(service.clone(), 31_338).look(order.hash()).await;
     assert!(matches!(elsewhere, Err(ServiceError::Nonsense(_))), "{elsewhere:?}");
 
@@ -84,7 +84,7 @@ async fn orders_and_intents_are_traded_over_http() {
     let unknown = Wish { token_out: Address::repeat_byte(3), ..wish };
     assert_eq!(intents.quote(&unknown).await.unwrap(), []);
 
-    // Nonsense is refused in words, and nothing is kept of it.
+    // Invalid orders are rejected with a message, and nothing of them is stored.
     let mut forged = signature.to_vec();
     forged[40] ^= 1;
     assert!(matches!(orders.submit(&order, &Bytes::from(forged)).await, Err(ServiceError::Refused(_))));
@@ -96,7 +96,7 @@ async fn orders_and_intents_are_traded_over_http() {
     assert_eq!(service.get("/nothing").await.unwrap(), None);
     assert!(matches!(service.get("/orders?orderId=7").await, Err(ServiceError::Refused(_))));
     drop(served);
-    // It is gone as soon as its task has heard of it.
+    // The server ends asynchronously, once its task has received the signal.
     let gone = async {
         while !matches!(orders.submit(&order, &signature).await, Err(ServiceError::Unreachable(_))) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -145,7 +145,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
         (HttpIntents::new(JsonService::new(&liar.url()).unwrap()), liar)
     };
     let nonsense = |error: &ServiceError| matches!(error, ServiceError::Nonsense(_));
-    // Bids for another intent, for none, or that are none.
+    // Bids for another intent, for none, and invalid bids.
     let good = json!({"filler": Address::repeat_byte(7), "name": "one", "output": "1", "seconds": 1});
     for (body, taken) in [
         (json!({"intentId": id, "bids": [good]}), true),
@@ -160,14 +160,14 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
         assert_eq!(told.is_ok(), taken, "{body}: {told:?}");
         assert!(told.is_ok() || told.is_err_and(|error| nonsense(&error)), "{body}");
     }
-    // An answer to what was handed in: another id is handed on to whoever compares, no id is no answer.
+    // The answer to a submission: the caller compares a different id, and a missing id is invalid.
     let signature = Bytes::from(vec![1; 65]);
     let (network, liar) = behind("/intents", "201 Created", json!({"intentId": other}));
     assert_eq!(network.submit(&intent, &signature).await, Ok(other));
     assert_eq!(liar.heard().len(), 1, "handed in once");
     let (network, _liar) = behind("/intents", "201 Created", json!({"intentId": "soon"}));
     assert!(network.submit(&intent, &signature).await.is_err_and(|error| nonsense(&error)));
-    // It may have taken what it answers so: nobody asks it again.
+    // With these statuses it may have accepted the order: the client does not retry.
     for status in ["500 Internal Server Error", "502 Bad Gateway", "504 Gateway Timeout"] {
         let (network, liar) = behind("/intents", status, json!({"detail": "broken"}));
         let told = network.submit(&intent, &signature).await;

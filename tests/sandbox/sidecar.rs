@@ -1,5 +1,4 @@
-//! The sidecar's protocol against a program of the test's own behind a Unix socket: a true answer, and every way in which
-//! one can be none.
+//! The sidecar's protocol with a test server on a Unix socket: a valid answer, and every kind of invalid one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use tokio::net::UnixListener;
 
 use crate::world::START;
 
-/// A sidecar of the test's own: what it makes of a question it writes back, byte for byte.
+/// Test sidecar that writes `answer`'s bytes for each request.
 fn listen(answer: impl Fn(Value) -> Vec<u8> + Send + Sync + 'static) -> (tempfile::TempDir, Sidecar) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("sidecar.sock");
@@ -37,14 +36,14 @@ fn listen(answer: impl Fn(Value) -> Vec<u8> + Send + Sync + 'static) -> (tempfil
             BufReader::new(reader).read_line(&mut line).await.unwrap();
             let said = answer(serde_json::from_str(&line).unwrap());
             if said.is_empty() {
-                // Silence, with the line open.
+                // Silence on an open connection.
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_secs(20)).await;
                     drop(writer);
                 });
                 continue;
             }
-            // Whoever asks may have heard enough.
+            // The client may have closed the connection.
             let _ = writer.write_all(&said).await;
         }
     });
@@ -136,7 +135,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     ] {
         let silent = said.is_empty();
         let (_folder, nonsense) = listen(move |_| said.clone());
-        // Only silence is told by time; the others must not be mistaken for it on a busy machine.
+        // Only silence is detected by time; other faults must not be mistaken for it on a busy machine.
         let nonsense = if silent { nonsense.within(Duration::from_millis(500)) } else { nonsense };
         let error = nonsense.quote(&ask).await.unwrap_err();
         assert!(error.to_string().contains(says), "{says}: {error}");

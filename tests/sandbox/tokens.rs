@@ -1,4 +1,4 @@
-//! Bad tokens are bad in the way their names say, and in no other.
+//! Bad tokens misbehave exactly as their names say.
 
 use alloy::primitives::{Address, U256};
 use bardo::abi::erc20::{Erc20, OpenMint};

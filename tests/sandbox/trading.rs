@@ -1,5 +1,5 @@
-//! The Trading API's client against the devnet's own services, and against a server that lies about every part of an
-//! answer: what is not true of the chain or of the question is refused in words.
+//! Client of the Trading API with the devnet's own services, and with a server that lies about every part of an answer:
+//! statements that contradict the chain or the request are rejected with a message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +85,7 @@ impl Desk {
         }
     }
 
-    /// A question with the gas of now, as tools and the service itself weigh it.
+    /// Request with the present gas price, as tools and the service itself weigh it.
     async fn request(&self, token_in: Address, token_out: Address, exact: Exact) -> RouteRequest {
         let pools = self.pools.pools(&[token_in, token_out], BlockId::latest(), Reach::Near).await.unwrap();
         let price = self.provider.get_gas_price().await.unwrap();
@@ -124,7 +124,7 @@ impl Desk {
         api.quote(&self.ask(&request)).await
     }
 
-    /// What comes of the question behind a liar about `path`.
+    /// Result of the request with a liar about `path`.
     fn behind(&self, path: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> (Liar, TradingApi) {
         let liar = Liar::start(&self.services.url(), path, Lie::Changed(Box::new(change)));
         let api = api(&liar.url());
@@ -168,7 +168,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
         tokio::time::sleep(Duration::from_millis(350)).await;
     }
 
-    // The router's form goes along with every question; the devnet's router takes the older one only.
+    // Every request states the router's version; the devnet's router accepts the older one only.
     let liar = Liar::start(&desk.services.url(), "/nothing", Lie::Silence(Duration::ZERO));
     let listened = self::api(&liar.url());
     desk.quoted(&listened).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     assert!(heads[0].contains("x-universal-router-version: 2.0\r\n"), "{heads:?}");
     assert!(heads[1].contains("x-universal-router-version: 2.1.1\r\n"), "{heads:?}");
 
-    // A pair without pools, and a chain that it does not have.
+    // A pair without pools, and an unsupported chain.
     let request = RouteRequest::new(desk.weth, Address::repeat_byte(5), Exact::In(U256::from(ONE)));
     let error = api.quote(&desk.ask(&request)).await.unwrap_err();
     assert!(error.to_string().contains("404 ResourceNotFound No quotes available"), "{error}");
@@ -188,7 +188,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
     let error = api.quote(&Ask { chain_id: 1, ..desk.ask(&elsewhere) }).await.unwrap_err();
     assert!(error.to_string().contains("chain 1 is none of this devnet's"), "{error}");
 
-    // Orders: the builder makes the same order of the same numbers.
+    // Orders: the builder creates the same order from the same figures.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let ask = desk.order_ask();
     let OrderWord { start_out, least_out } = api.order(&ask).await.unwrap().unwrap();
@@ -203,7 +203,7 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
         let said = api.order(&ask).await;
         match kind {
             OrderKind::DutchV3 => assert_eq!(said.unwrap().unwrap().start_out, own.amount_out),
-            // Ethereum's service quotes V2 Dutch where Base's quotes by priority: that is not what was asked for.
+            // Ethereum's service quotes V2 Dutch orders and Base's priority orders, so this is not the requested kind.
             _ => assert!(words(said.unwrap_err()).contains("PRIORITY"), "another kind"),
         }
     }
@@ -226,7 +226,7 @@ async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
     let bare = TradingApi::over(JsonService::new(&desk.services.url()).unwrap());
     let error = desk.quoted(&bare).await.unwrap_err();
     assert!(error.to_string().contains("401 UnauthorizedError"), "{error}");
-    // A service that repeats the key to whoever reads its errors.
+    // A service that repeats the key in its errors.
     for status in ["HTTP/1.1 403 Forbidden", "HTTP/1.1 200 OK"] {
         let body = json!({"errorCode": "Forbidden", "detail": "key-secret-77 is no key", "routing": "key-secret-77"});
         let raw = with_body(status, body.to_string().as_bytes());
@@ -234,7 +234,7 @@ async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
         let error = desk.quoted(&api(&liar.url())).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains("key-secret"), "{error:?}");
         assert!(error.to_string().contains("repeats the key"), "{error}");
-        // It was sent, and only in its header.
+        // The key was sent, in its header only.
         let heard = liar.heard();
         assert_eq!(heard[0].matches("key-secret-77").count(), 1, "{heard:?}");
         assert!(heard[0].to_lowercase().contains("x-api-key: key-secret-77"));
@@ -276,7 +276,7 @@ async fn what_is_no_answer_is_told_as_such() {
         assert_eq!(liar.heard().len(), 1, "{says}: nothing is asked twice by itself");
     }
 
-    // Told to wait, it waits: the second question never leaves.
+    // Asked to wait, it waits: the second request is not sent.
     let busy = raw("HTTP/1.1 429 Many\r\nretry-after: 7\r\ncontent-length: 2", "{}");
     let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(busy));
     let api_at_rest = api(&liar.url());
@@ -287,7 +287,7 @@ async fn what_is_no_answer_is_told_as_such() {
     }
     assert_eq!(liar.heard().len(), 1);
 
-    // A server that says nothing.
+    // A server that stays silent.
     let liar = Liar::start(&desk.services.url(), "/quote", Lie::Silence(Duration::from_secs(5)));
     let service = JsonService::new(&liar.url()).unwrap().within(Duration::from_millis(300));
     let error = desk.quoted(&TradingApi::over(service)).await.unwrap_err();
@@ -333,7 +333,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         (put("/permitData/domain/chainId", json!(1)), "\"permitData.domain.chainId\""),
         (put("/permitData/domain/verifyingContract", json!(stranger)), "verifyingContract"),
         (put("/permitData/values/details/amount", json!("9".repeat(60))), "160 bits"),
-        // More than the pools give, past what a few blocks explain.
+        // More than the pools give, beyond the movement of a few blocks.
         (scaled(10_060), "it claims"),
     ];
     for (change, says) in cases {
@@ -341,13 +341,13 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         let said = words(desk.quoted(&api).await.unwrap_err());
         assert!(said.contains(says), "{says}: {said}");
     }
-    // A hair more is the market's doing, and less is no lie that costs anything: the pools decide.
+    // Slightly more is the market's movement, and less is a harmless lie: the pools decide.
     for by in [10_049, 5_000] {
         let (_liar, api) = desk.behind("/quote", scaled(by));
         let quoted = desk.quoted(&api).await.unwrap();
         assert_eq!(Some(quoted.route.amount_out), quoted.told.unwrap().own);
     }
-    // A true pool that is a bad way: all of a large sale through the shallowest.
+    // A real pool that is a bad route: all of a large sale through the shallowest.
     let deep = desk.request(desk.weth, desk.usdc, Exact::In(U256::from(ONE) * U256::from(300))).await;
     let pair = [desk.weth, desk.usdc];
     let snapshot = desk.pools.pools(&pair, BlockId::latest(), Reach::Near).await.unwrap();
@@ -525,7 +525,7 @@ async fn approvals_and_orders_that_lie_are_refused() {
         let (_liar, api) = desk.behind("/quote", change);
         let said = api.order(&desk.order_ask()).await;
         if says.is_empty() {
-            // What a cosigner adds is no part of what is signed, nor of what is taken over.
+            // Cosigner data are neither signed nor copied.
             assert!(said.unwrap().is_some());
             continue;
         }

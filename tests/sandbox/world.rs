@@ -1,4 +1,4 @@
-//! One furnished chain for a test, and ways to ask and act on it.
+//! One populated chain for a test, with helpers for reading and acting.
 
 use alloy::consensus::TxEip1559;
 use alloy::eips::BlockId;
@@ -35,7 +35,7 @@ impl World {
         Self::begun(plan, seed, START)
     }
 
-    /// A chain whose past ends at `start`.
+    /// Chain whose generated past ends at `start`.
     pub fn begun(plan: &'static ChainPlan, seed: u64, start: u64) -> Self {
         let accounts = Party::development_accounts().unwrap();
         let cast = Cast::new().unwrap();
@@ -43,7 +43,7 @@ impl World {
         Self { chain, residents, accounts }
     }
 
-    /// A chain on which nothing happens but what the test does.
+    /// Chain on which only the test acts.
     pub fn quiet(plan: &'static ChainPlan) -> Self {
         let world = Self::new(plan);
         world.residents.set_market(&world.chain, MarketMode::Off);
@@ -69,7 +69,7 @@ impl World {
         *pools.iter().find(|pool| has(pool, a) && has(pool, b) && pool.venue == venue).unwrap()
     }
 
-    /// The answer of a call, or the revert data.
+    /// Answer of a call, or the revert data.
     pub fn try_ask<C: SolCall>(&self, to: Address, call: C) -> Result<C::Return, String> {
         let request = TransactionRequest {
             from: Some(self.demo()),
@@ -89,7 +89,7 @@ impl World {
         self.ask(self.token(token), Erc20::balanceOfCall { owner })
     }
 
-    /// One block with the inhabitants acting, a second later.
+    /// Makes one block with the actors, a second later.
     pub fn block(&mut self) {
         self.residents.act(&mut self.chain).unwrap();
         let block = self.chain.mine();
@@ -98,24 +98,24 @@ impl World {
         }
     }
 
-    /// One block with the inhabitants acting, who may fail, as fillers do that lose a race; how many did.
+    /// Makes one block with the actors; returns the number of failures, such as fillers that lose a race.
     pub fn busy_block(&mut self) -> usize {
         self.residents.act(&mut self.chain).unwrap();
         self.chain.mine().receipts.iter().filter(|receipt| !receipt.is_success()).count()
     }
 
-    /// Turns ether of a development account into wrapped ether.
+    /// Wraps ether of a development account.
     pub fn wrap(&mut self, account: usize, value: U256) {
         let weth = self.token(Token::Weth);
         assert!(self.pay(account, weth, Weth9::depositCall {}, value).is_success());
     }
 
-    /// Signs, sends and mines a call by a development account; nobody else acts.
+    /// Signs, sends and mines a call of a development account; nobody else acts.
     pub fn transact<C: SolCall>(&mut self, account: usize, to: Address, call: C) -> Receipt {
         self.pay(account, to, call, U256::ZERO)
     }
 
-    /// The same with ether.
+    /// Same as [`transact`](Self::transact), with ether.
     fn pay<C: SolCall>(&mut self, account: usize, to: Address, call: C, value: U256) -> Receipt {
         let party = &self.accounts[account];
         let signed = party
@@ -137,7 +137,7 @@ impl World {
         block.receipts[0].clone()
     }
 
-    /// What a pool gives for `amount`, by the protocol's own lens.
+    /// Output of a pool for `amount`, from the protocol's own lens.
     pub fn quote(&self, pool: &Pool, give: TokenAt, take: TokenAt, amount: U256) -> U256 {
         match pool.venue {
             Venue::V2 => {
@@ -158,12 +158,12 @@ impl World {
         }
     }
 
-    /// The dollar price the market holds, as a float for a test's tolerance.
+    /// The market's dollar price, as a float for tolerances.
     pub fn price(&self, asset: Asset) -> f64 {
         self.residents.price(&self.chain, asset) as f64 / 1e8
     }
 
-    /// How far a pool's price of token 0 in token 1, fee taken out, lies from the market's: 0.01 is one percent.
+    /// Distance between a pool's price of token 0 in token 1, without the fee, and the market's: 0.01 is one percent.
     pub fn distance(&self, pool: &Pool) -> f64 {
         let (token0, token1) = (pool.token0.token.plan(), pool.token1.token.plan());
         // About twenty dollars: enough for six decimals, too little to move the price.
@@ -177,7 +177,7 @@ impl World {
         got / (gave * (1.0 - f64::from(pool.venue.fee()) / 1e6)) - 1.0
     }
 
-    /// Pools of tokens that behave.
+    /// Pools of well-behaved tokens.
     pub fn sound_pools(&self) -> Vec<Pool> {
         let pools = &self.residents.deployment().pools;
         pools.iter().filter(|pool| !pool.token0.token.is_bad() && !pool.token1.token.is_bad()).copied().collect()

@@ -1,8 +1,8 @@
-// Ajv against Bardo's tool schemas: each must be a sound schema of draft 2020-12, take its tool's own example and
-// refuse an unknown field.
+// Validates Bardo's tool schemas with Ajv: each must be a valid draft 2020-12 schema, accept its tool's own example and
+// reject an unknown field.
 //
-// BARDO_NODE_MODULES is the folder with ajv; stdin is what `bardo tools --format json` prints. Ends with an error
-// where a schema is not right.
+// BARDO_NODE_MODULES is the folder with ajv; stdin is the output of `bardo tools --format json`. Fails on an invalid
+// schema.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -12,10 +12,10 @@ import { join } from "node:path";
 const load = createRequire(join(process.env.BARDO_NODE_MODULES, "here.js"));
 const Ajv = load("ajv/dist/2020").default;
 
-// What OpenAPI's registry and schemars call the sizes of numbers; ajv knows JSON Schema's own formats only.
+// Number formats of OpenAPI's registry and schemars; ajv knows JSON Schema's own formats only.
 const sizes = ["uint", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float", "double", "password"];
 const formats = Object.fromEntries(sizes.map((name) => [name, true]));
-// A field that may be null has two types.
+// A nullable field has two types.
 const ajv = new Ajv({ strict: true, allowUnionTypes: true, formats });
 
 const tools = JSON.parse(readFileSync(0, "utf8"));

@@ -1,4 +1,4 @@
-//! anvil as a child process that carries a devnet's state. Shared by tests and benchmarks through `#[path]`.
+//! anvil as a child process with a devnet's state. Shared by tests and benchmarks through `#[path]`.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -9,12 +9,12 @@ use alloy::providers::{DynProvider, Provider, ProviderBuilder};
 use bardo::chain::devnet::State;
 use serde_json::{Map, Value, json};
 
-/// anvil; it ends when this is dropped.
+/// A running anvil, which ends on drop.
 pub struct Anvil(Child, String);
 
 impl Anvil {
-    /// Where it answers.
-    #[allow(dead_code)] // Not every test that includes this file asks.
+    /// URL of its endpoint.
+    #[allow(dead_code)] // Not every test that includes this file uses it.
     pub fn url(&self) -> &str {
         &self.1
     }
@@ -22,7 +22,7 @@ impl Anvil {
 
 impl Drop for Anvil {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone.
+        // It may have ended by itself, so an error is expected.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -33,7 +33,7 @@ pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynP
     start_with(state, timestamp, chain_id, &[]).await
 }
 
-/// [`start`] with more arguments.
+/// Same as [`start`] with additional arguments.
 pub async fn start_with(state: &State, timestamp: u64, chain_id: u64, more: &[&str]) -> (Anvil, DynProvider) {
     let mut alloc = Map::new();
     for address in state.addresses() {

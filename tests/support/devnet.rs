@@ -1,5 +1,5 @@
-//! The program under test, and `bardo devnet` in a process of its own. Shared by the test programs through `#[path]`.
-#![allow(dead_code)] // Not every test program needs all of it.
+//! The program under test, and `bardo devnet` in its own process. Shared by the test programs through `#[path]`.
+#![allow(dead_code)] // Not every test program uses all of it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,35 +10,35 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long a devnet may take to say that it stands, on a machine that does much else.
+/// Timeout for the start of a devnet on a busy machine.
 const STARTS_WITHIN: Duration = Duration::from_secs(180);
 
-/// The program under test: the one built with the tests, or the one that `BARDO_TEST_PROGRAM` names, such as a copy
-/// that stays as it is while a long test runs.
+/// Path of the program under test: the one built with the tests, or the one in `BARDO_TEST_PROGRAM`, such as a copy
+/// that does not change during a long test.
 pub fn program() -> PathBuf {
     std::env::var_os("BARDO_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_bardo").into(), PathBuf::from)
 }
 
-/// A running `bardo devnet` on free ports; killed when dropped.
+/// A running `bardo devnet` on free ports, which is killed on drop.
 pub struct Devnet {
     pub child: Child,
-    /// What follows its first line.
+    /// Output after its first line.
     pub out: BufReader<ChildStdout>,
-    /// The JSON object of its first line.
+    /// JSON object of its first line.
     pub described: Value,
     _home: Option<tempfile::TempDir>,
 }
 
 impl Drop for Devnet {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone.
+        // It may have ended by itself, so an error is expected.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Devnet {
-    /// One that makes blocks as `block_time` says: `0` for a block per transaction, `1s` for one a second.
+    /// Devnet with blocks at `block_time`: `0` for a block per transaction, `1s` for one per second.
     pub fn start(block_time: &str, seed: u64) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut started = Self::start_in(home.path(), &["--block-time", block_time, "--seed", &seed.to_string()]);
@@ -46,7 +46,7 @@ impl Devnet {
         started
     }
 
-    /// One with these arguments and a home that outlives it.
+    /// Devnet with these arguments and a home that outlives it.
     pub fn start_in(home: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(program())
             .args(["devnet", "--port", "0"])
@@ -75,19 +75,19 @@ impl Devnet {
         Self { child, out, described, _home: None }
     }
 
-    /// Where its chain of that place in the list answers.
+    /// Endpoint of the chain at this index.
     pub fn url(&self, index: usize) -> &str {
         self.described["chains"][index]["rpc"].as_str().unwrap()
     }
 
-    /// The chain of this name.
+    /// Description of the chain with this name.
     pub fn chain(&self, name: &str) -> &Value {
         let chains = self.described["chains"].as_array().unwrap();
         chains.iter().find(|chain| chain["name"] == name).unwrap_or_else(|| panic!("no chain called {name}"))
     }
 }
 
-/// One JSON-RPC call by plain HTTP, with none of the code under test between: the result.
+/// Result of one JSON-RPC call by plain HTTP, without the code under test.
 pub fn ask(url: &str, method: &str, params: Value) -> Value {
     let address = url.strip_prefix("http://").unwrap();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();

@@ -1,4 +1,4 @@
-//! The whole engine over a configuration, as `bardo call` makes it. Shared by the test programs through `#[path]`.
+//! The whole engine from a configuration, as `bardo call` creates it. Shared by the test programs through `#[path]`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::store::Store;
 use bardo::tools::ALL_TOOL_DEFS;
 
-/// An executor, and what it stands on.
+/// An executor with its chains and pipeline.
 pub struct Engine {
     pub executor: Executor,
     pub world: Arc<World>,
     pub orders: Option<Orders>,
     pub store: Store,
     pub rules: Arc<dyn Rulebook>,
-    /// What the executor acts by.
+    /// Signing context of the executor.
     pub acting: Acting,
-    /// The devnet, where it is in this process.
+    /// Devnet in this process, if any.
     pub sandbox: Option<Sandbox>,
 }
 
 impl Engine {
-    /// On the data folder and the policy in `home`; `sandbox` is what the devnet is made from, where one is.
+    /// Engine on the data directory and policy in `home`; `sandbox` configures an embedded devnet.
     pub async fn open(home: &Path, flags: &Flags, sandbox: fn() -> SandboxConfig) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
         let config = Config::load(&Environment::from_iter(variables), flags).unwrap();
@@ -59,7 +59,7 @@ impl Engine {
     }
 }
 
-/// A devnet that makes a block for each transaction and where nobody trades.
+/// Devnet with a block for each transaction and without trading.
 pub fn still(seed: u64, keeper: bool) -> SandboxConfig {
     SandboxConfig {
         seed,

@@ -1,5 +1,5 @@
-//! A server on loopback that passes requests on to a real one and lies about the answers, or says something that is no
-//! answer at all. Shared by tests through `#[path]`.
+//! A server on loopback that forwards requests to a real one and falsifies the answers, or returns invalid ones. Shared
+//! by tests through `#[path]`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What is done to requests of one path; all others are passed on as they are.
+/// Treatment of requests of one path; all others are forwarded unchanged.
 pub enum Lie {
-    /// These bytes, and the connection is closed.
-    #[allow(dead_code)] // Not every test that includes this file needs every lie.
+    /// Return these bytes and close the connection.
+    #[allow(dead_code)] // Not every test that includes this file uses every lie.
     Raw(Vec<u8>),
-    /// The real answer, changed.
+    /// Return the real answer, modified.
     #[allow(dead_code)]
     Changed(Box<dyn Fn(&mut Value) + Send + Sync>),
-    /// Nothing for so long.
+    /// Stay silent for this time.
     #[allow(dead_code)]
     Silence(Duration),
 }
 
-/// The liar; it ends with the test's process.
+/// The server, which ends with the test's process.
 pub struct Liar {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -43,12 +43,12 @@ impl Liar {
         Self { port, heard }
     }
 
-    /// Where it answers.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The requests it got, each as its head and body.
+    /// Received requests, each as its head and body.
     #[allow(dead_code)]
     pub fn heard(&self) -> Vec<String> {
         self.heard.lock().unwrap().clone()
@@ -82,7 +82,7 @@ fn serve(mut stream: TcpStream, real: &str, path: &str, lie: &Lie, log: &Mutex<V
     stream.write_all(&answer).ok()
 }
 
-/// An answer of this status line.
+/// Response with this status line.
 pub fn with_body(status: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "{status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -91,7 +91,7 @@ pub fn with_body(status: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The real one's answer: its head and its body.
+/// The real server's response: its head and its body.
 fn ask(real: &str, head: &str, body: &[u8]) -> Option<(String, Vec<u8>)> {
     let mut stream = TcpStream::connect(real).ok()?;
     let lines = head.split("\r\n").filter(|line| !line.to_ascii_lowercase().starts_with("host:") && !line.is_empty());
@@ -101,7 +101,7 @@ fn ask(real: &str, head: &str, body: &[u8]) -> Option<(String, Vec<u8>)> {
     message(&mut stream)
 }
 
-/// A message of HTTP/1.1 with a length: its head with the empty line, and its body.
+/// An HTTP/1.1 message with a length: its head with the empty line, and its body.
 fn message(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut piece = [0u8; 4096];

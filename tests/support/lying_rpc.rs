@@ -1,6 +1,6 @@
-//! A JSON-RPC proxy that changes single answers, inside batches too, and counts requests. Shared by test programs through
-//! `#[path]`.
-#![allow(dead_code)] // Not every test program needs all of it.
+//! A JSON-RPC proxy that modifies single answers, also inside batches, and counts requests. Shared by test programs
+//! through `#[path]`.
+#![allow(dead_code)] // Not every test program uses all of it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Changes one answer; the first argument is the request it belongs to.
+/// Modifies one answer; the first argument is its request.
 pub type Lie = Box<dyn Fn(&Value, &mut Value) + Send + Sync>;
 
-/// One HTTP request that the proxy got.
+/// One HTTP request that the proxy received.
 #[derive(Debug, Clone)]
 pub struct Heard {
-    /// When it had arrived.
+    /// Time of its arrival.
     pub at: Instant,
-    /// The methods of its calls.
+    /// Methods of its calls.
     pub methods: Vec<String>,
 }
 
-/// The proxy; it ends with the test's process.
+/// The proxy, which ends with the test's process.
 pub struct LyingRpc {
     port: u16,
     heard: Arc<Mutex<Vec<Heard>>>,
@@ -30,22 +30,22 @@ pub struct LyingRpc {
 }
 
 impl LyingRpc {
-    /// A proxy in front of the endpoint at `real` that changes answers by `lie`.
+    /// Proxy in front of the endpoint at `real` that modifies answers with `lie`.
     pub fn start(real: &str, lie: Lie) -> Self {
         Self::slow(real, lie, Duration::ZERO)
     }
 
-    /// A proxy that changes nothing.
+    /// Proxy that modifies nothing.
     pub fn honest(real: &str) -> Self {
         Self::start(real, Box::new(|_, _| {}))
     }
 
-    /// A proxy that changes nothing, and refuses requests of more than `most` calls.
+    /// Proxy that modifies nothing, and rejects batches of more than `most` calls.
     pub fn narrow(real: &str, most: usize) -> Self {
         Self::with(real, Box::new(|_, _| {}), Duration::ZERO, most)
     }
 
-    /// A proxy that answers each request so much later.
+    /// Proxy that delays each answer.
     pub fn slow(real: &str, lie: Lie, delay: Duration) -> Self {
         Self::with(real, lie, delay, usize::MAX)
     }
@@ -70,12 +70,12 @@ impl LyingRpc {
         Self { port, heard, lies }
     }
 
-    /// Where it answers.
+    /// URL of the proxy.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// From now on it lies, or it does not.
+    /// Switches the lie on or off.
     pub fn lie(&self, lies: bool) {
         self.lies.store(lies, Ordering::SeqCst);
     }
@@ -128,7 +128,7 @@ fn serve(
         .ok()
 }
 
-/// The real endpoint's answer, over a connection that is kept.
+/// Answer of the real endpoint, over a reused connection.
 fn ask(node: &mut Option<TcpStream>, real: &str, body: &[u8]) -> Option<Value> {
     let mut attempt = || {
         if node.is_none() {
@@ -145,7 +145,7 @@ fn ask(node: &mut Option<TcpStream>, real: &str, body: &[u8]) -> Option<Value> {
         }
         sent
     };
-    // Only a connection that stood idle is tried again, on a new one.
+    // Only a connection that was idle is retried, on a new one.
     let answer = attempt().or_else(attempt)?;
     serde_json::from_slice(&answer).ok()
 }

@@ -1,9 +1,9 @@
-//! An anvil with chain id 1 on which Uniswap stands at its mainnet addresses, and the smart-order-router sidecar over it.
-//! Shared by tests and benchmarks through `#[path]`.
+//! An anvil with chain id 1 and Uniswap at its mainnet addresses, and the smart-order-router sidecar over it. Shared by
+//! tests and benchmarks through `#[path]`.
 //!
-//! A contract gets to an address of somebody else's choosing by running its constructor there: the creation code is laid
-//! at the address as if it were code, called once for what it returns and once for what it stores, and replaced by what
-//! it returned. So `address(this)` in it, and the pools' addresses that follow, are mainnet's own.
+//! A contract is created at a given address by running its constructor there: the creation code is installed at the
+//! address as code, called once for its return value and once for its storage, and replaced by the returned code. So
+//! `address(this)` in it, and the pools' addresses, are those of mainnet.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -31,10 +31,10 @@ const V2_FACTORY: Address = address!("0x5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f
 const V3_FACTORY: Address = address!("0x1F98431c8aD98523631AE4a59f267346ea31F984");
 const POSITIONS: Address = address!("0xC36442b4a4522E871399CD717aBDD847Ab11FE88");
 const QUOTER: Address = address!("0x61fFE014bA17989E743c5F6cB21bF9697530B21e");
-/// The quoter that the router asks: one of the same interface that only reads. Its code is in no package, so QuoterV2's
-/// stands there.
+/// Quoter that the router calls: a read-only one with the same interface. No package contains its code, so QuoterV2's
+/// is used.
 const VIEW_QUOTER: Address = address!("0x5e55C9e631FAE526cd4B0526C4818D6e0a9eF0e3");
-/// Uniswap's own batch of calls, which the router asks through.
+/// Uniswap's own batch reader, which the router calls.
 const INTERFACE_MULTICALL: Address = address!("0x1F98415757620B543A52E61c46B32eB19261F984");
 
 /// Tokens with their decimals and price in dollars.
@@ -51,19 +51,19 @@ const POOLS: [(Address, Address, u32, u64); 7] = [
     (USDC, DAI, 100, 2_000_000),
 ];
 
-/// A child process; it ends when this is dropped.
+/// A child process, which ends on drop.
 pub struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone.
+        // It may have ended by itself, so an error is expected.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 /// anvil with the contracts, and the sidecar over it.
-#[allow(dead_code)] // Not every user of this file asks for all.
+#[allow(dead_code)] // Not every user of this file uses all of it.
 pub struct Mainnet {
     pub url: String,
     pub provider: DynProvider,
@@ -73,7 +73,7 @@ pub struct Mainnet {
     _folder: tempfile::TempDir,
 }
 
-/// Starts both: `anvil` is the program, `sidecar` the folder where `npm ci` and `npm run build` have run.
+/// Starts both: `anvil` is the program, `sidecar` the folder in which `npm ci` and `npm run build` have run.
 pub async fn start(anvil: &str, sidecar: &Path) -> Mainnet {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
     let url = format!("http://127.0.0.1:{port}");
@@ -154,7 +154,7 @@ async fn furnish(provider: &DynProvider, sidecar: &Path) {
     for (a, b, fee, dollars) in POOLS {
         desk.pool(a, b, fee, dollars).await;
     }
-    // A pair of V2, a million dollars a side.
+    // A V2 pair with a million dollars per side.
     let create = UniswapV2Factory::createPairCall { tokenA: WETH, tokenB: USDC };
     desk.send(V2_FACTORY, U256::ZERO, create.abi_encode()).await;
     let pair = address!("0xB4e16d0168e52d35CaCD2c6185b44281Ec28C9Dc");
@@ -165,13 +165,13 @@ async fn furnish(provider: &DynProvider, sidecar: &Path) {
     desk.send(pair, U256::ZERO, UniswapV2Pair::mintCall { to: me }.abi_encode()).await;
 }
 
-/// So many dollars of a token.
+/// Raw units of a token worth this many dollars.
 fn raw(token: Address, dollars: u64) -> U256 {
     let (_, decimals, price) = TOKENS.into_iter().find(|(known, ..)| *known == token).expect("a token");
     U256::from(dollars) * U256::from(10).pow(U256::from(decimals)) / U256::from(price)
 }
 
-/// From the router's own packages, whose lens it is.
+/// Creation code from the router's own packages, whose lens it is.
 fn interface_multicall(sidecar: &Path) -> Bytes {
     let inside = "node_modules/@uniswap/v3-periphery/artifacts/contracts/lens/UniswapInterfaceMulticall.sol";
     let file = sidecar.join(inside).join("UniswapInterfaceMulticall.json");
@@ -193,7 +193,7 @@ impl Desk<'_> {
         self.ask("anvil_setCode", json!([at, code])).await;
     }
 
-    /// Runs a constructor at an address of our choice.
+    /// Runs a constructor at a chosen address.
     async fn lay(&self, at: Address, creation: &Bytes) {
         self.code(at, creation).await;
         let call = json!({"from": self.me, "to": at, "gas": "0x1c9c380"});
@@ -219,11 +219,11 @@ impl Desk<'_> {
         panic!("no receipt for {hash}");
     }
 
-    /// A pool at its tokens' prices, with one position over all of it.
+    /// Creates a pool at its tokens' prices, with one full-range position.
     async fn pool(&self, a: Address, b: Address, fee: u32, dollars: u64) {
         let (token0, token1) = if a < b { (a, b) } else { (b, a) };
         let (amount0, amount1) = (raw(token0, dollars), raw(token1, dollars));
-        // The root of amount1 / amount0, times 2^96: both sides are worth the same.
+        // The square root of amount1 / amount0, times 2^96: both sides have the same value.
         let ratio: U256 = (amount1 << 128_usize) / amount0;
         let root: U256 = ratio.root(2) << 32_usize;
         let create = NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {

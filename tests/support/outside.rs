@@ -4,7 +4,7 @@ use alloy::consensus::TxEip1559;
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 
-/// With fees that any block of a devnet takes.
+/// Call with fees that any block of a devnet accepts.
 pub fn call(nonce: u64, to: Address, call: impl SolCall) -> TxEip1559 {
     TxEip1559 {
         chain_id: 31_337,

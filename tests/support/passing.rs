@@ -1,5 +1,5 @@
-//! Stands between a program and a server of JSON over HTTP: sees what is asked, answers some of it itself, passes the
-//! rest on, and may put one text in the place of another in what comes back. Shared by tests through `#[path]`.
+//! A proxy between a program and a server of JSON over HTTP: it sees requests, answers some of them itself, forwards
+//! the rest, and may replace one text by another in the answers. Shared by tests through `#[path]`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// Looks at a request, its first line and its body; what it returns is the answer, else it is passed on.
+/// Examines a request, its first line and its body; returns the answer, or `None` to forward it.
 pub type Look = Arc<dyn Fn(&str, &Value) -> Option<Value> + Send + Sync>;
 
-/// One request as it came: its first line and its body.
+/// Reads one request: its first line and its body.
 fn read(stream: &mut TcpStream) -> Option<(String, String)> {
     let mut bytes = Vec::new();
     let mut piece = [0u8; 8192];
@@ -55,8 +55,8 @@ fn exchange(mut stream: TcpStream, upstream: &str, look: &Look, instead: Option<
     write!(stream, "{head}content-length: {}\r\n\r\n{answer}", answer.len()).ok()
 }
 
-/// Passes requests on to `upstream` for as long as the process lives; where it answers. In answers the second text of
-/// `instead` takes the place of the first.
+/// Forwards requests to `upstream` while the process lives; returns the proxy's URL. In answers the second text of
+/// `instead` replaces the first.
 pub fn pass(upstream: String, look: Look, instead: Option<(String, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Proofs that the operator decided, from the one place that makes them. Shared by tests through `#[path]`.
+//! Proofs of the operator's decision, from the only place that creates them. Shared by tests through `#[path]`.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use bardo::custody::Reauthentication;
 use bardo::safety::operator_proof::{Authorisation, OperatorProof};
 use bardo::safety::stop::StopFile;
 
-/// A proof for `wanted` in a data folder without keys, or on a devnet.
+/// A proof for `wanted` in a data directory without keys, or on a devnet.
 pub fn proof(folder: &Path, wanted: Authorisation, now: u64) -> OperatorProof {
-    // What concerns one account takes its key except on a devnet; the rest takes none in a folder without keys.
+    // An authorisation for one account needs its key except on a devnet; others need none in a folder without keys.
     let devnet = wanted.account().is_some();
     Reauthentication::new(folder, folder.join("keys")).prove(wanted, devnet, &[], now).unwrap()
 }
 
-/// Lifts whatever stop is in force in a data folder without keys, as the operator does on a terminal.
-#[allow(dead_code)] // Not every test that includes this file lifts one.
+/// Lifts the stop in force in a data directory without keys, as the operator does on a terminal.
+#[allow(dead_code)] // Not every test that includes this file uses it.
 pub fn lift(folder: &Path) {
     let (file, now) = (StopFile::in_folder(folder), SystemClock.now_millis());
     let shown = file.read();

@@ -1,8 +1,8 @@
-//! Whether there is a Python for what is written in it. Shared by tests through `#[path]`.
+//! Detection of Python for tests that need it. Shared by tests through `#[path]`.
 
 use std::process::Command;
 
-/// Whether there is a Python here. Without one the test says so and ends; where `BARDO_PYTHON` is set there has to be one.
+/// True if Python is available. Without it the test reports that and ends; `BARDO_PYTHON` makes it mandatory.
 pub fn python() -> bool {
     let there = Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success());
     assert!(there || std::env::var_os("BARDO_PYTHON").is_none(), "there is no python3");

@@ -1,5 +1,5 @@
-//! The own router and the sidecar's on the same pools of the same block: what each gives, after gas, and how long it
-//! takes. Shared by tests and benchmarks through `#[path]`; whoever includes it includes `mainnet.rs` beside it.
+//! Bardo's router and the sidecar's on the same pools of the same block: outputs after gas, and durations. Shared by
+//! tests and benchmarks through `#[path]`; users must also include `mainnet.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use bardo::uniswap::sidecar::Sidecar;
 
 use super::mainnet::{DAI, Mainnet, USDC, USDT, WBTC, WETH};
 
-/// One question and both answers.
+/// One request and both answers.
 pub struct Row {
     pub name: &'static str,
     pub exact: Exact,
@@ -27,7 +27,7 @@ pub struct Row {
     pub sidecar_time: Duration,
 }
 
-/// Small and large, whole and split, over one and more pools, and an exact output.
+/// Small and large amounts, whole and split, over one and more pools, and an exact output.
 pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
     let network = named().iter().find(|network| network.chain_id == 1).expect("ethereum");
     let pools = PoolReader::new(mainnet.provider.clone(), network).expect("its book is whole");
@@ -71,7 +71,7 @@ pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
     rows
 }
 
-/// The table.
+/// Formats the rows as a table.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<22} {:>26} {:>26} {:>8} {:>9} {:>9} {:>9} {:>9}\n",

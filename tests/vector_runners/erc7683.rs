@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{check, each, list, parse, text};
 
-/// Every top-level array of the file is run; one that appears without code here fails.
+/// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
     for (key, value) in file.as_object().unwrap() {
         assert!(!value.is_array() || key == "vectors", "no code runs `{key}`");
@@ -37,7 +37,7 @@ fn types(stated: &Value) {
     let known: [(&str, String); 5] = [
         ("acrossOrderDataType", AcrossOrderData::eip712_encode_type().into_owned()),
         ("gaslessOrderAcross", {
-            // As Across writes it, with what is referred to after the struct itself.
+            // As Across writes it, with referenced structs after the struct itself.
             let order = root(&witness::GaslessCrossChainOrder::eip712_encode_type());
             format!("{order}{}", witness::AcrossOrderData::eip712_encode_type())
         }),
@@ -97,7 +97,7 @@ fn another_services_data(sample: &Value) {
     assert_eq!(keccak256(order.abi_encode()), parse::<B256>(&sample["orderId_keccakOfEncoded"]));
 }
 
-/// A number, written as one or as a string.
+/// A number, given as such or as a string.
 fn number(value: &Value) -> U256 {
     value.as_u64().map_or_else(|| parse(value), U256::from)
 }
@@ -159,7 +159,7 @@ fn permit(id: &str, case: &Value, intent: &Intent) {
     let digest = permit.digest(&domain);
     assert_eq!(digest, parse::<B256>(&case["digest"]), "{id}");
 
-    // The same by a reader of typed data that knows none of our types.
+    // The same with an independent parser of typed data.
     let mut types = case["types"].clone();
     types["EIP712Domain"] = json!([
         {"name": "name", "type": "string"},

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{check, each, list, parse, text};
 
-/// Every top-level array of the file is run; one that appears without code here fails.
+/// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
     let known = ["calls", "events", "agentWalletSet"];
     for (key, value) in file.as_object().unwrap() {

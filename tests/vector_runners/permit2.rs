@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use super::{each, list, parse, text, u256};
 
-/// The time at which the file's signatures were tried.
+/// Time at which the file's signatures were tested.
 const TRIED_AT: u64 = 1_790_000_000;
 
-/// Every top-level array of the file is run; one that appears without code here fails.
+/// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
     let known = ["domains", "vectors"];
     for (key, value) in file.as_object().unwrap() {
@@ -118,7 +118,7 @@ fn permit(case: &Value, witness: Option<Witness>) -> Permit {
     }
 }
 
-/// The witness by the file's own types, hashed by alloy's reader of typed data as JSON.
+/// Witness of the file's own types, hashed by alloy's parser of typed data as JSON.
 fn witness(case: &Value) -> Option<Witness> {
     let given = case["witness"].as_object()?;
     let name = text(&given["witnessTypeName"]);
@@ -143,7 +143,7 @@ fn witness(case: &Value) -> Option<Witness> {
     Some(Witness::new(name, definitions.iter().map(String::as_str), typed.hash_struct().unwrap()))
 }
 
-/// Who gets how much, which the file gives only inside the calldata.
+/// Recipients and amounts, which the file contains only inside the calldata.
 fn transfers(calldata: &[u8]) -> Vec<SignatureTransferDetails> {
     use Permit2::Permit2Calls as Calls;
     match Calls::abi_decode(calldata).unwrap() {
@@ -155,14 +155,14 @@ fn transfers(calldata: &[u8]) -> Vec<SignatureTransferDetails> {
     }
 }
 
-/// The real Permit2, deployed once per chain id, since it keeps its domain in its code.
+/// The real Permit2, deployed once per chain id, since its code contains the domain.
 #[derive(Default)]
 struct Contracts {
     states: BTreeMap<u64, State>,
 }
 
 impl Contracts {
-    /// Whether the contract takes `calldata` from the permit's spender at the file's time.
+    /// True if the contract accepts `calldata` from the permit's spender at the file's time.
     fn accept(&mut self, domain: &Domain, permit: &Permit, calldata: Bytes) -> bool {
         assert_eq!(domain.permit2, PERMIT2);
         let mut state = self.states.entry(domain.chain_id).or_insert_with(|| deployed(domain)).clone();
@@ -172,7 +172,7 @@ impl Contracts {
             Permit::Allowance(_) | Permit::AllowanceBatch(_) => Vec::new(),
         };
         for token in tokens {
-            // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN: a token that says yes to every transfer.
+            // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN: a token that returns true for every transfer.
             state.set_code(token, Bytes::from_static(&[0x60, 1, 0x5f, 0x52, 0x60, 32, 0x5f, 0xf3])).unwrap();
         }
         run_call(&state, domain.chain_id, permit.spender(), PERMIT2, calldata).0

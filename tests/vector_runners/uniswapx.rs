@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{each, list, parse, text};
 
-/// Every top-level array of the file is run; one that appears without code here fails.
+/// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
     for (key, value) in file.as_object().unwrap() {
         assert!(!value.is_array() || key == "vectors", "no code runs `{key}`");
@@ -26,7 +26,7 @@ pub fn run(file: &Value) -> usize {
     list(file, "vectors").len() + resolutions
 }
 
-/// How many moments were resolved.
+/// Runs one vector; returns the number of resolved moments.
 fn vector(case: &Value) -> usize {
     let id = text(&case["id"]);
     let chain_id = case["chainId"].as_u64().unwrap();
@@ -61,7 +61,7 @@ fn permit(id: &str, case: &Value, order: &Order, domain: Domain) {
     assert_eq!(signer.address(), order.info().swapper, "{id}");
     assert_eq!(signer.sign_hash_sync(&digest).unwrap().as_bytes()[..], signature[..], "{id}");
 
-    // The same by a reader of typed data that knows none of our types.
+    // The same with an independent parser of typed data.
     let stated = &case["permit"];
     let mut types = stated["types"].clone();
     types["EIP712Domain"] = json!([
@@ -83,7 +83,7 @@ fn cosigner(id: &str, case: &Value, order: &Order, chain_id: u64) {
     let digest = order.cosigner_digest(chain_id);
     assert_eq!(digest, stated(&case["cosignatureDigest"]), "{id}");
     assert_eq!(order.cosignature().cloned(), stated(&case["cosignature"]), "{id}");
-    // The zero address names no cosigner, and then no cosignature is read.
+    // The zero address means no cosigner, so no cosignature is checked.
     let named = stated::<Address>(&case["order"]["cosigner"]).filter(|cosigner| !cosigner.is_zero());
     assert_eq!(order.cosigner(), named, "{id}");
     if named.is_none() {
@@ -97,7 +97,7 @@ fn cosigner(id: &str, case: &Value, order: &Order, chain_id: u64) {
     let signature = Signature::from_raw(cosignature).unwrap();
     assert_eq!(signature.recover_address_from_prehash(&digest).unwrap(), signer.address(), "{id}");
     assert_eq!(signer.sign_hash_sync(&digest).unwrap().as_bytes()[..], cosignature[..], "{id}");
-    // A signed override that the contract refuses is a fault of the cosigner's; nothing else is.
+    // A signed override that the contract rejects is the cosigner's fault; other rejections are not.
     let refused = |moment: &Value| moment["contract"]["revert"].as_str() == Some("InvalidCosignerOutput()");
     let faults = order.cosigner_faults(chain_id);
     assert_eq!(faults.is_empty(), !list(case, "resolved").iter().any(refused), "{id}: {faults:?}");
@@ -122,7 +122,7 @@ fn encodings(id: &str, case: &Value, order: &Order) {
     }
 }
 
-/// What an SDK encodes before the cosigner acted: one empty override, however many outputs there are.
+/// The order as an SDK encodes it before the cosigner acted: one empty override, however many outputs there are.
 fn without_cosigner(mut order: Order) -> Order {
     match &mut order {
         Order::Dutch(_) => {}
@@ -133,7 +133,7 @@ fn without_cosigner(mut order: Order) -> Order {
         Order::DutchV3(order) => {
             let none = vec![U256::ZERO];
             order.cosignerData = V3CosignerData { outputAmounts: none, ..Default::default() };
-            // The SDK writes the input's blocks into the outputs' curves here; what is signed has the right ones.
+            // The SDK writes the input's blocks into the outputs' curves here; the signed order has the correct ones.
             for output in &mut order.baseOutputs {
                 output.curve.relativeBlocks = order.baseInput.curve.relativeBlocks;
             }
@@ -143,7 +143,7 @@ fn without_cosigner(mut order: Order) -> Order {
     order.with_cosignature(Bytes::new())
 }
 
-/// Packing the points of a curve gives the curve.
+/// Packing and unpacking a curve returns the same points.
 fn curves(id: &str, order: &Order) {
     let Order::DutchV3(order) = order else { return };
     for packed in order.baseOutputs.iter().map(|output| &output.curve).chain([&order.baseInput.curve]) {
@@ -187,7 +187,7 @@ fn resolved(id: &str, moment: &Value, order: &Order, chain_id: u64) {
     }
 }
 
-/// A number, written as one or as a string.
+/// A number, given as such or as a string.
 fn number(value: &Value) -> U256 {
     value.as_u64().map_or_else(|| parse(value), U256::from)
 }

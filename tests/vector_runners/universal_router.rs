@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use super::{each, list, parse, text, u256};
 
-/// Mainnet, where the file's trades are.
+/// Mainnet addresses, for the file's trades.
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 const V2_FACTORY: &str = "0x5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f";
 const V3_FACTORY: &str = "0x1F98431c8aD98523631AE4a59f267346ea31F984";
 const WETH: &str = "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2";
 
-/// Every top-level array of the file is run; one that appears without code here fails.
+/// Runs every top-level array of the file; an unknown one fails.
 pub fn run(file: &Value) -> usize {
     for (key, value) in file.as_object().unwrap() {
         assert!(!value.is_array() || key == "vectors", "no code runs `{key}`");
@@ -43,7 +43,7 @@ fn vector(case: &Value, key: &PrivateKeySigner) {
     let calldata: Bytes = parse(&case["calldata"]);
     let decoded = Execution::decode(&calldata, version);
     if let Some(protocol) = foreign_protocol(case) {
-        // A route that Bardo does not make: its calldata must be refused for that very command.
+        // An unsupported route: its calldata must be rejected because of that command.
         let refused = matches!(&decoded, Err(DecodeError::Command { error: CommandError::Refused { name, .. }, .. }) if name.starts_with(protocol));
         assert!(refused, "{id}: {decoded:?}");
         return;
@@ -85,12 +85,12 @@ fn vector(case: &Value, key: &PrivateKeySigner) {
     }
     assert_eq!(trade.value, u256(&case["value"]), "{id}");
     assert_eq!(trade.amount_in_max, u256(&case["maximumAmountIn"]), "{id}");
-    // A trade over two paths is bounded path by path, each rounded down.
+    // A trade over two paths has a minimum per path, each rounded down.
     let short = u256(&case["minimumAmountOut"]) - trade.amount_out_min;
     assert!(short < U256::from(list(case, "routes").len()), "{id}: {short} short of the least");
 }
 
-/// The protocol of a route that Bardo does not make.
+/// Protocol of a route that Bardo does not support.
 fn foreign_protocol(case: &Value) -> Option<&'static str> {
     let protocols = list(case, "routes").iter().map(|route| text(&route["protocol"]));
     protocols.filter(|protocol| !["V2", "V3", "MIXED"].contains(protocol)).map(|_| "V4").next()
@@ -186,7 +186,7 @@ fn leg(route: &Value) -> Leg {
     }
 }
 
-/// The commands as the SDK's parser shows them.
+/// The commands in the form of the SDK's parser.
 fn parsed(execution: &Execution, version: Version) -> Value {
     execution.commands.iter().map(|command| shown(command, version)).collect()
 }

@@ -1,7 +1,7 @@
 // viem against a running `bardo devnet`: reads, sends, reverts, logs, and blocks watched over HTTP and WebSocket.
 //
 // DEVNET is the first line of `bardo devnet`, MNEMONIC its accounts' phrase, BARDO_NODE_MODULES the folder
-// with viem. Ends with an error where an answer is not right.
+// with viem. Fails on a wrong answer.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -95,7 +95,7 @@ async function refuses() {
   });
   const error = await greedy.then(() => assert.fail("an impossible transfer was simulated"), (error) => error);
   assert.ok(error.walk((cause) => cause instanceof viem.ContractFunctionRevertedError), `${error}`);
-  // A nonce that was used: an error at once, and nothing sent.
+  // A used nonce: an immediate error, and nothing is sent.
   const nonce = (await client.getTransactionCount({ address: account.address })) - 1;
   const replayed = wallet.sendTransaction({ to: account.address, value: 1n, nonce, gas: 21000n });
   const low = await replayed.then(() => assert.fail("a used nonce was taken"), (error) => error);
@@ -128,5 +128,5 @@ await refuses();
 await watches(transport);
 await watches(viem.webSocket(described.rpc.replace(/^http/, "ws")));
 console.log("all answers are right");
-// An open WebSocket would keep the process.
+// An open WebSocket would keep the process alive.
 process.exit(0);

@@ -1,9 +1,9 @@
-//! Names of chains: the devnet's two, and the public networks that are known by name.
+//! Names and ids of chains: the two devnet chains, and public networks known by name.
 
-/// Chain id of the devnet's first chain, named `ethereum`. Never a real chain's: a signature made there is
+/// Chain id of the first devnet chain, named `ethereum`. No real chain uses it, so a signature made on the devnet is
 /// worthless elsewhere.
 pub const DEVNET_ETHEREUM: u64 = 31_337;
-/// Chain id of the devnet's second chain, named `base`.
+/// Chain id of the second devnet chain, named `base`.
 pub const DEVNET_BASE: u64 = 31_338;
 
 /// A public network that is known by name.
@@ -11,13 +11,13 @@ pub const DEVNET_BASE: u64 = 31_338;
 pub struct KnownChain {
     /// EIP-155 chain id.
     pub id: u64,
-    /// The name it is asked for with.
+    /// Name that users select the network by.
     pub name: &'static str,
-    /// Address of its block explorer, which shows a transaction at `{explorer}/tx/{hash}`.
+    /// Base URL of its block explorer, which shows a transaction at `{explorer}/tx/{hash}`.
     pub explorer: &'static str,
 }
 
-/// The public networks that are known by name.
+/// Public networks that are known by name.
 #[rustfmt::skip]
 pub const KNOWN: &[KnownChain] = &[
     KnownChain { id: 1, name: "ethereum", explorer: "https://etherscan.io" },
@@ -30,7 +30,7 @@ pub const KNOWN: &[KnownChain] = &[
     KnownChain { id: 84_532, name: "base-sepolia", explorer: "https://sepolia.basescan.org" },
 ];
 
-/// The public network with this id, if it is known by name.
+/// Returns the public network with this id, if it is known by name.
 pub fn known(chain_id: u64) -> Option<&'static KnownChain> {
     KNOWN.iter().find(|chain| chain.id == chain_id)
 }

@@ -1,28 +1,28 @@
-//! Where random words come from: the machine, or a seed for shows that are to go the same way each time.
+//! Source of random words: the operating system, or a seed for scenarios that must be reproducible.
 //!
-//! Not for keys: whoever knows the seed knows every word.
+//! Not for keys: anyone who knows the seed knows every word.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// A source of random words. A clone draws from the same source.
+/// A source of random 256-bit words. A clone draws from the same source.
 #[derive(Debug, Clone, Default)]
 pub struct Chance(Option<Arc<Mutex<ChaCha8Rng>>>);
 
 impl Chance {
-    /// The machine's own.
+    /// Source that draws from the thread's generator, which the operating system seeds.
     pub fn machine() -> Self {
         Self::default()
     }
 
-    /// One that gives the same words in the same order for the same seed.
+    /// Source that returns the same words in the same order for the same seed.
     pub fn seeded(seed: u64) -> Self {
         Self(Some(Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))))
     }
 
-    /// The next 256 bits.
+    /// Returns the next 256 bits.
     pub fn word(&self) -> [u8; 32] {
         match &self.0 {
             None => rand::random(),

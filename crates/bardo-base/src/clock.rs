@@ -1,4 +1,4 @@
-//! Time behind a seam, so that tests and simulations can own it.
+//! Clock abstraction, so that tests and simulations can control time.
 
 mod simulated;
 
@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 pub use simulated::{Attendance, SimulatedClock};
 
-/// A source of wall-clock time, and a way to wait for it.
+/// A source of wall-clock time, and a way to wait.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Milliseconds since the Unix epoch.
     fn now_millis(&self) -> u64;
@@ -19,31 +19,31 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
         self.now_millis() / 1000
     }
 
-    /// Milliseconds on a scale that never goes back and begins anywhere: for how long something takes.
+    /// Milliseconds on a monotonic scale with an arbitrary origin, for measuring durations.
     fn steady_millis(&self) -> u64 {
         static BEGUN: OnceLock<Instant> = OnceLock::new();
         u64::try_from(BEGUN.get_or_init(Instant::now).elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Waits for `time`, or less: whoever waits for a moment looks at the clock again afterwards.
+    /// Waits for `time` or less. A caller that waits for a point in time must read the clock again afterwards.
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }
 
-    /// Takes part in time until it is dropped: a clock that somebody moves is not moved while a participant is busy,
-    /// which is whenever it is not in a [`pause`](Self::pause).
+    /// Registers a participant until the returned value is dropped. A simulated clock does not advance while a
+    /// participant is busy, which is whenever it is not in a [`pause`](Self::pause).
     fn attend(&self) -> Attendance {
         Attendance::default()
     }
 }
 
-/// The machine's own clock.
+/// The operating system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now_millis(&self) -> u64 {
-        // A clock before 1970 reads as 0; a machine that far off fails every freshness check after it.
+        // A time before 1970 reads as 0; every freshness check fails on such a machine.
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))

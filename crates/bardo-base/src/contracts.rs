@@ -1,96 +1,96 @@
-//! Contracts that Bardo speaks to or recognises, by the role each plays.
+//! Contracts that Bardo calls or recognises, by role.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::SpenderRole;
 
-/// The contracts Bardo speaks to or recognises, each by the role it plays.
+/// A contract that Bardo calls or recognises, by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Contract {
-    /// Approvals with an expiry, and transfers by signature.
+    /// Permit2: allowances with an expiry, and transfers by signature.
     Permit2,
-    /// Many reads in one call, at one address on all chains.
+    /// Multicall3: many reads in one call, at the same address on all chains.
     Multicall3,
-    /// The network's wrapped coin; not always called WETH.
+    /// The network's wrapped native token; not always called WETH.
     WrappedNative,
-    /// Universal Router that takes commands in the 2.0 form (2.0 and 2.1.0).
+    /// Universal Router with commands in the 2.0 format (2.0 and 2.1.0).
     UniversalRouter,
     /// Universal Router 2.1.1: its swap commands end in `uint256[] minHopPriceX36`.
     #[serde(rename = "universalRouterV2_1_1")]
     UniversalRouterV211,
-    /// Universal Router 2.1.2, in the form of 2.1.1.
+    /// Universal Router 2.1.2, with the format of 2.1.1.
     #[serde(rename = "universalRouterV2_1_2")]
     UniversalRouterV212,
-    /// Universal Router 2.2.0, in the form of 2.1.1.
+    /// Universal Router 2.2.0, with the format of 2.1.1.
     #[serde(rename = "universalRouterV2_2_0")]
     UniversalRouterV220,
-    /// The router for V2 and V3 without Permit2.
+    /// SwapRouter02: router for V2 and V3 without Permit2.
     SwapRouter02,
-    /// Uniswap V2.
+    /// Uniswap V2 factory.
     V2Factory,
-    /// Uniswap V2.
+    /// Uniswap V2 router (Router02).
     V2Router,
-    /// Uniswap V3.
+    /// Uniswap V3 factory.
     V3Factory,
-    /// Uniswap V3: positions as NFTs.
+    /// Uniswap V3 `NonfungiblePositionManager`: positions as NFTs.
     V3PositionManager,
-    /// Uniswap V3: exact quotes by simulating the swap. Never the first Quoter.
+    /// Uniswap V3 `QuoterV2`: exact quotes by simulating the swap. Never the first `Quoter`.
     QuoterV2,
-    /// Uniswap V3: initialised ticks by the word.
+    /// Uniswap V3 `TickLens`: initialised ticks by bitmap word.
     TickLens,
-    /// Uniswap V4: recognised, not routed.
+    /// Uniswap V4 pool manager: recognised, not routed.
     V4PoolManager,
-    /// Uniswap V4.
+    /// Uniswap V4 position manager.
     V4PositionManager,
-    /// Uniswap V4.
+    /// Uniswap V4 `StateView`.
     V4StateView,
-    /// Uniswap V4.
+    /// Uniswap V4 quoter.
     V4Quoter,
     /// Uniswap's own batch reader, with a gas limit per call.
     UniswapMulticall,
-    /// UniswapX, first Dutch orders.
+    /// UniswapX reactor of the first Dutch orders.
     DutchReactor,
-    /// UniswapX, Dutch orders with a cosigner.
+    /// UniswapX reactor of Dutch orders with a cosigner.
     V2DutchReactor,
-    /// UniswapX, Dutch orders that decay by block.
+    /// UniswapX reactor of Dutch orders that decay by block.
     V3DutchReactor,
-    /// UniswapX, orders by priority fee.
+    /// UniswapX reactor of priority-fee orders.
     PriorityReactor,
-    /// UniswapX: resolves an order without filling it.
+    /// UniswapX `OrderQuoter`: resolves an order without filling it.
     OrderQuoter,
-    /// ERC-8004.
+    /// ERC-8004 identity registry.
     IdentityRegistry,
-    /// ERC-8004.
+    /// ERC-8004 reputation registry.
     ReputationRegistry,
-    /// ERC-4337, version 0.7.
+    /// ERC-4337 entry point, version 0.7.
     EntryPoint,
-    /// Delegation framework (ERC-7710).
+    /// Delegation manager of the delegation framework (ERC-7710).
     DelegationManager,
-    /// Delegation framework: what a 7702 account delegates to.
+    /// Implementation that EIP-7702 accounts delegate to, of the delegation framework.
     #[serde(rename = "eip7702StatelessDeleGator")]
     Eip7702Delegator,
-    /// Bardo's own: what an owner allows a delegate.
+    /// Bardo's policy contract: limits that an owner sets for a delegate.
     PolicyCage,
-    /// Bardo's own: opens cross-chain intents, and repays or refunds them.
+    /// Bardo's settler that opens cross-chain intents, and repays or refunds them (ERC-7683).
     OriginSettler,
-    /// Bardo's own: fills cross-chain intents.
+    /// Bardo's settler that fills cross-chain intents (ERC-7683).
     DestinationSettler,
-    /// UniswapX: whose signature the order service's additions carry. No contract, but known by its role like one.
+    /// UniswapX: account that signs the order service's cosigner data. Not a contract, but known by its role like one.
     OrderCosigner,
 }
 
 impl Contract {
-    /// Its key in a description: the name it is serialised with.
+    /// Key of the contract in an address book: the name it is serialised with.
     pub fn key(self) -> String {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::String(key)) => key,
-            // A unit variant serialises to its name and to nothing else.
+            // A unit variant always serialises to a string.
             _ => String::new(),
         }
     }
 
-    /// Its name as people write it, for screens and questions.
+    /// Display name, for screens and approval requests.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Permit2 => "Permit2",
@@ -129,10 +129,10 @@ impl Contract {
         }
     }
 
-    /// Role in which it takes an allowance. An error for contracts that must never get one.
+    /// Role in which the contract receives an allowance.
     ///
     /// # Errors
-    /// [`NoSpender`].
+    /// [`NoSpender`] for contracts that must never receive one.
     pub const fn spender_role(self) -> Result<SpenderRole, NoSpender> {
         match self {
             Self::Permit2 => Ok(SpenderRole::Permit2),
@@ -169,22 +169,22 @@ impl Contract {
         }
     }
 
-    /// The contract a description's key names, if it is one of these.
+    /// Returns the contract with this key of an address book.
     pub fn from_key(key: &str) -> Option<Self> {
         serde_json::from_value(serde_json::Value::String(key.to_owned())).ok()
     }
 }
 
-/// Reason that an entry of an address book must never get an allowance.
+/// Reason that an entry of an address book must never receive an allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum NoSpender {
-    /// It makes any call that anyone asks for.
+    /// It makes arbitrary calls on anyone's behalf.
     #[error("it makes arbitrary calls for anyone, so anyone could take what it may take")]
     CallsForAnyone,
-    /// A key, not a contract.
+    /// A private key's address, not a contract.
     #[error("it is a private key's address and not a contract, so its holder could take everything at once")]
     BareKey,
-    /// Nothing Bardo does needs it to take tokens.
+    /// It needs no allowance in any action of Bardo.
     #[error("it takes no tokens in anything that Bardo does")]
     NeverTakes,
 }

@@ -1,5 +1,5 @@
-//! The one table of error codes, and the error every tool answers with. Rooms have error types of
-//! their own; this is what a caller outside the engine sees of them.
+//! Table of error codes, and the error that every tool returns. Crates have error types of their own; callers outside
+//! the engine see this one.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ use super::model::Rule;
 use super::text::SafeText;
 use super::units::AmountError;
 
-/// The longest message kept, in characters.
+/// Maximum length of a message, in characters.
 const MESSAGE_CHARS: usize = 2_000;
 
-/// What kind of failure it is. Whether trying again can help follows from this alone.
+/// Kind of a failure. It alone decides whether a retry can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCategory {
-    /// The call itself is wrong; mend it.
+    /// The call itself is invalid and must be corrected.
     ValidationError,
-    /// A rule stands against it.
+    /// A rule blocks the call.
     RiskBlocked,
-    /// The action would have failed on the chain as it is.
+    /// The action would have failed on the chain in its present state.
     SimulationFailed,
-    /// Time is what is wrong: it took too long, or it is too early.
+    /// The call took too long, or comes too early.
     Timeout,
-    /// Something it depends on did not answer.
+    /// A dependency did not answer.
     UpstreamUnavailable,
-    /// The caller may not do this.
+    /// The caller lacks the permission.
     PermissionDenied,
-    /// It was tried and failed, or its outcome is final.
+    /// The action was tried and failed, or its outcome is final.
     ExecutionFailed,
 }
 
 impl ErrorCategory {
-    /// Every one, in order.
+    /// All categories, in order.
     pub const ALL: [Self; 7] = [
         Self::ValidationError,
         Self::RiskBlocked,
@@ -47,7 +47,7 @@ impl ErrorCategory {
         Self::ExecutionFailed,
     ];
 
-    /// Whether the caller should try again, once what the suggestion says is done.
+    /// True if the caller should retry after following the suggestion.
     pub const fn recoverable(self) -> bool {
         match self {
             Self::ValidationError | Self::SimulationFailed | Self::Timeout | Self::UpstreamUnavailable => true,
@@ -56,17 +56,17 @@ impl ErrorCategory {
     }
 }
 
-/// Where the failure arose; `details.group` in JSON.
+/// Area in which the failure arose; `details.group` in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorGroup {
-    /// Tokens, prices, balances.
+    /// Tokens, prices and balances.
     Data,
-    /// Finding a way from one token to another.
+    /// Search for a route between two tokens.
     Routing,
     /// The safety pipeline.
     Safety,
-    /// A transaction on its way.
+    /// Transactions that were submitted.
     Execution,
     /// Accounts and keys.
     Wallet,
@@ -74,16 +74,16 @@ pub enum ErrorGroup {
     Chain,
     /// Orders that others fill.
     Order,
-    /// The permit between preview and commit.
+    /// Permits between preview and commit.
     Permit,
-    /// The operator's answer.
+    /// Answers of the operator.
     Approval,
     /// The call and the engine that ran it.
     Call,
 }
 
 impl ErrorGroup {
-    /// Every one, in order.
+    /// All groups, in order.
     pub const ALL: [Self; 10] = [
         Self::Data,
         Self::Routing,
@@ -98,10 +98,10 @@ impl ErrorGroup {
     ];
 }
 
-/// Declares the codes and the table in one, so that neither can lack a row.
+/// Declares the codes and their table together, so that no code lacks a row.
 macro_rules! codes {
     ($( $(#[$about:meta])* $variant:ident, $text:literal, $category:ident, $group:ident, $suggestion:literal; )+) => {
-        /// Everything that can be wrong, as callers see it.
+        /// Error codes as callers see them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $( $(#[$about])* $variant, )+
@@ -111,7 +111,7 @@ macro_rules! codes {
             /// Every code, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The row of one code: written form, category, group, suggestion.
+            /// Row of one code: written form, category, group, suggestion.
             const fn row(self) -> (&'static str, ErrorCategory, ErrorGroup, &'static str) {
                 match self {
                     $( Self::$variant => ($text, ErrorCategory::$category, ErrorGroup::$group, $suggestion), )+
@@ -123,67 +123,67 @@ macro_rules! codes {
 
 codes! {
     // code                        written form                        category             group      suggestion
-    /// The token is not known on this chain.
+    /// The token is unknown on this chain.
     TokenNotFound, "TOKEN_NOT_FOUND", ValidationError, Data,
         "Look the token up with search_tokens, or give its 0x address on this chain.";
-    /// The symbol fits several tokens.
+    /// The symbol matches several tokens.
     TokenAmbiguous, "TOKEN_AMBIGUOUS", ValidationError, Data,
         "Give the 0x address of the one you mean; the candidates are in details.";
-    /// The symbol imitates a known token's.
+    /// The symbol imitates that of a known token.
     TokenLookalike, "TOKEN_LOOKALIKE", RiskBlocked, Data,
         "Use the known token's own symbol or address; the imitation is not traded.";
-    /// The contract does not behave as a token.
+    /// The contract does not behave like a token.
     TokenInvalid, "TOKEN_INVALID", ValidationError, Data,
         "Check the address: what is there does not answer as an ERC-20 token should.";
-    /// The wallet holds less than is asked for.
+    /// The wallet holds less than the requested amount.
     InsufficientBalance, "INSUFFICIENT_BALANCE", ValidationError, Data,
         "Ask for at most what is held and not promised to open orders; details say how much that is.";
-    /// Nothing gives a price for it that can be relied on.
+    /// No reliable price source covers the token.
     PriceUnavailable, "PRICE_UNAVAILABLE", UpstreamUnavailable, Data,
         "Try again after the next block; if it stays, no live price source covers this token.";
-    /// No pool on this chain for what was asked.
+    /// No pool on this chain matches the request.
     PoolNotFound, "POOL_NOT_FOUND", ValidationError, Data,
         "Ask for another fee tier or version, or name the pool by its address.";
-    /// No way from one token to the other.
+    /// No route exists between the two tokens.
     RoutingNoRoute, "ROUTING_NO_ROUTE", ValidationError, Routing,
         "Choose another pair: no chain of pools joins these two tokens here.";
     /// The pools are too shallow for this amount.
     RoutingInsufficientLiquidity, "ROUTING_INSUFFICIENT_LIQUIDITY", ValidationError, Routing,
         "Ask for a smaller amount, or split it over time.";
-    /// The quote source that was asked for is not there.
+    /// The requested quote source is not available.
     SdkFallbackUnavailable, "SDK_FALLBACK_UNAVAILABLE", UpstreamUnavailable, Routing,
         "Configure the source that was asked for, or leave the choice to Bardo's own router.";
-    /// What a quote source answered does not hold against the chain or the question.
+    /// The answer of a quote source contradicts the chain or the request.
     RoutingQuoteRefused, "ROUTING_QUOTE_REFUSED", UpstreamUnavailable, Routing,
         "Ask again; if it stays, quote over the pools on chain with BARDO_QUOTE_SOURCE=own.";
     /// A token is not on the allowlist.
     SafetyTokenNotAllowed, "SAFETY_TOKEN_NOT_ALLOWED", RiskBlocked, Safety,
         "Use a token of the allowlist, or ask the operator to add this one to the policy.";
-    /// A tool, chain, contract, wallet, spender or recipient is not on its list.
+    /// A tool, chain, contract, wallet, spender or recipient is not on its allowlist.
     SafetyNotAllowed, "SAFETY_NOT_ALLOWED", PermissionDenied, Safety,
         "Stay with what the policy lists, or ask the operator to add this; `bardo policy show` has the lists.";
-    /// Above a cap.
+    /// The action exceeds a spending limit.
     SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
         "Reduce the amount to what the limit leaves; details.violations say how much that is, and when it will be more.";
-    /// The simulation reverted or did something undeclared.
+    /// The simulation reverted or had an undeclared effect.
     SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
         "Read the revert reason, take a new quote and try with its figures.";
-    /// Too many calls or trades in the window.
+    /// Too many calls or trades within the time window.
     SafetyRateLimited, "SAFETY_RATE_LIMITED", Timeout, Safety,
         "Wait until the window frees a place; details say when.";
-    /// The phase does not allow this class of action.
+    /// The phase does not permit this class of action.
     SafetyPhaseBlocked, "SAFETY_PHASE_BLOCKED", RiskBlocked, Safety,
         "Choose an action that this phase allows, such as an exit.";
-    /// Too much has been lost, or too many attempts failed.
+    /// The loss is too large, or too many attempts failed.
     SafetyBalanceBreaker, "SAFETY_BALANCE_BREAKER", RiskBlocked, Safety,
         "Only exits pass until the breaker's cool-off is over or the operator resets it.";
-    /// The least that could come in is too little.
+    /// The minimum output is too low.
     SafetySlippage, "SAFETY_SLIPPAGE", RiskBlocked, Safety,
         "Trade less, or tighten the slippage.";
-    /// A value could not be told, so no limit could be checked.
+    /// A value is unknown, so no limit could be checked.
     SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", UpstreamUnavailable, Safety,
         "Wait until a live price exists; without one no limit can be checked.";
-    /// The on-chain policy contract would refuse it.
+    /// The on-chain policy contract would reject the action.
     SafetyCageViolation, "SAFETY_CAGE_VIOLATION", RiskBlocked, Safety,
         "Stay inside the policy contract's rules; no setting here can lift them.";
     /// The transaction reverted on chain.
@@ -192,59 +192,59 @@ codes! {
     /// The transaction was not included in time.
     ExecutionTxTimeout, "EXECUTION_TX_TIMEOUT", ExecutionFailed, Execution,
         "Do not send it again: follow its hash until the chain settles it.";
-    /// No signer for a write.
+    /// No signer is available for a write.
     WalletNotConfigured, "WALLET_NOT_CONFIGURED", PermissionDenied, Wallet,
         "Set up an account with `bardo keys new` or `bardo keys import`.";
-    /// The chain is not one that is configured.
+    /// The chain is not configured.
     ChainUnknown, "CHAIN_UNKNOWN", ValidationError, Chain,
         "Name a configured chain, by name, alias or id; details list them.";
     /// No endpoint of the chain answers.
     ChainUnreachable, "CHAIN_UNREACHABLE", UpstreamUnavailable, Chain,
         "Check the endpoint with `bardo doctor`, or configure another one for this chain.";
-    /// The endpoint serves another chain than configured, or answered nonsense.
+    /// The endpoint serves another chain than configured, or returned an invalid answer.
     ChainInconsistent, "CHAIN_INCONSISTENT", UpstreamUnavailable, Chain,
         "Check which chain the endpoint serves; its answer does not fit the configuration.";
-    /// The chain lacks what the tool needs.
+    /// The chain lacks something that the tool needs.
     ChainUnsupported, "CHAIN_UNSUPPORTED", ValidationError, Chain,
         "Choose a chain whose address book names the contracts this needs.";
-    /// The destination chain is not well.
+    /// The destination chain is degraded.
     CrossChainDestinationDegraded, "CROSS_CHAIN_DESTINATION_DEGRADED", UpstreamUnavailable, Chain,
         "Wait until get_chain_status shows the destination healthy, or choose another one.";
     /// The auction ended without a fill.
     UniswapxOrderExpired, "UNISWAPX_ORDER_EXPIRED", ExecutionFailed, Order,
         "The order took no tokens; an approval sent for it has cost its gas. Place a new order at the current price if it \
          is still wanted.";
-    /// An order for the same pair can still be filled.
+    /// An earlier order for the same pair can still be filled.
     OrderStillOpen, "ORDER_STILL_OPEN", Timeout, Order,
         "Wait for the end of the open order, or cancel it, then try again; details name it and say how long it can last.";
-    /// It can be done later.
+    /// The action is possible later.
     NotYet, "NOT_YET", Timeout, Call,
         "Try again after details.retry_after_seconds.";
-    /// The permit's time is over.
+    /// The permit has expired.
     PermitExpired, "PERMIT_EXPIRED", Timeout, Permit,
         "Preview the action again; the old permit is worthless.";
-    /// What would be done is not what was permitted.
+    /// The action differs from the permitted one.
     PermitMismatch, "PERMIT_MISMATCH", SimulationFailed, Permit,
         "Preview the action again and compare: the chain or the request has changed.";
-    /// The permit has been used.
+    /// The permit was already used.
     PermitConsumed, "PERMIT_CONSUMED", RiskBlocked, Permit,
         "Read the result of the call that used it: a permit serves once, and the action is under way or done.";
-    /// It needs the operator's yes and nobody can be asked.
+    /// The action needs the operator's approval, and no operator can be asked.
     ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
         "Approve it on a terminal (`bardo call --approve ask`) or in the console, or stay within what needs no approval.";
-    /// The operator said no.
+    /// The operator rejected the action.
     ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
         "Read the operator's reason and propose something else.";
-    /// The operator did not answer.
+    /// The operator did not answer in time.
     ApprovalLapsed, "APPROVAL_LAPSED", Timeout, Approval,
         "Nobody answered in time, which is no refusal: ask again when the operator is there.";
     /// A stop is in force.
     Halted, "HALTED", PermissionDenied, Safety,
         "The operator has stopped signing; only `bardo resume` lifts it.";
-    /// The parameters do not fit the tool's schema or make no sense.
+    /// The parameters do not match the tool's schema or are contradictory.
     ValidationFailed, "VALIDATION_FAILED", ValidationError, Call,
         "Correct the parameter that the message names; `bardo tools NAME` shows the schema.";
-    /// There is no tool of that name.
+    /// No tool has this name.
     ToolUnknown, "TOOL_UNKNOWN", ValidationError, Call,
         "List the tools with `bardo tools`.";
     /// A read took more than three times its budget.
@@ -253,48 +253,48 @@ codes! {
     /// The call was cancelled before it ended.
     ToolCancelled, "TOOL_CANCELLED", ExecutionFailed, Call,
         "Nothing needs to be done: it was stopped on request, before anything was signed.";
-    /// The tool failed in a way it should not be able to.
+    /// The tool panicked.
     ToolPanicked, "TOOL_PANICKED", ExecutionFailed, Call,
         "This is a fault in the program: please report it with the call's id.";
     /// The idempotency key belongs to another call.
     IdempotencyConflict, "IDEMPOTENCY_CONFLICT", ValidationError, Call,
         "Use a new key: this one belongs to a call with other parameters.";
-    /// A call with the same key is still running.
+    /// A call with the same idempotency key is still running.
     CallInProgress, "CALL_IN_PROGRESS", Timeout, Call,
         "Wait for the first call with this key, then ask again to get its result.";
-    /// The database refused.
+    /// The database reported an error.
     StoreUnavailable, "STORE_UNAVAILABLE", UpstreamUnavailable, Call,
         "See to the data folder as the message says; nothing is done without its record.";
 }
 
 impl ErrorCode {
-    /// The written form, such as `TOKEN_NOT_FOUND`.
+    /// Written form of the code, such as `TOKEN_NOT_FOUND`.
     pub const fn as_str(self) -> &'static str {
         self.row().0
     }
 
-    /// What kind of failure it is.
+    /// Category of the failure.
     pub const fn category(self) -> ErrorCategory {
         self.row().1
     }
 
-    /// Where it arose.
+    /// Area in which the failure arose.
     pub const fn group(self) -> ErrorGroup {
         self.row().2
     }
 
-    /// What to do, where the error itself knows nothing better.
+    /// General advice, for errors without a more specific one.
     pub const fn suggestion(self) -> &'static str {
         self.row().3
     }
 
-    /// Whether the caller should try again.
+    /// True if the caller should retry after following the suggestion.
     pub const fn recoverable(self) -> bool {
         self.category().recoverable()
     }
 
-    /// True for codes by which a rule or the permit blocks the call (status `blocked`). Some of them pass by themselves in
-    /// time, so their category says so.
+    /// True for codes with which a rule or the permit blocks the call (status `blocked`). The category of some of them
+    /// is recoverable, because they pass with time.
     pub const fn is_denial(self) -> bool {
         matches!(self.category(), ErrorCategory::RiskBlocked)
             || matches!(
@@ -331,18 +331,18 @@ impl<'de> Deserialize<'de> for ErrorCode {
     }
 }
 
-/// One rule that stands against a call.
+/// A rule that a call violates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// The rule, named in JSON as in the policy.
+    /// The violated rule, named in JSON as in the policy.
     pub rule: Rule,
-    /// The limit, in words.
+    /// Limit of the rule, in words.
     pub limit: SafeText,
-    /// The value that breaks it, in words.
+    /// Value that violates it, in words.
     pub value: SafeText,
     /// A value that would pass, in words.
     pub would_pass: SafeText,
-    /// The figures behind the words, for callers that calculate; `None` for a rule without figures.
+    /// Figures behind the words, for callers that calculate; `None` for a rule without figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Box<Figures>>,
 }
@@ -350,11 +350,11 @@ pub struct Violation {
 /// Figures of a rule that a call violates, as decimal strings in one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Unit of all amounts here.
+    /// Unit of all amounts of this value.
     pub unit: FigureUnit,
     /// Limit of the rule.
     pub limit: String,
-    /// Value that is compared with the limit: what the call comes to together with what counts before it.
+    /// Value that is compared with the limit: the call's own amount plus the earlier ones that count.
     pub value: String,
     /// Amount that the limit leaves now; `None` where the rule leaves no amount.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -364,42 +364,42 @@ pub struct Figures {
     pub frees_in_seconds: Option<u64>,
 }
 
-/// Unit of a rule's figures.
+/// Unit of a violated rule's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureUnit {
-    /// Dollars.
+    /// US dollars, as a decimal.
     Usd,
-    /// Basis points.
+    /// Basis points (0.01 %).
     Bps,
-    /// Seconds.
+    /// Seconds of time.
     Seconds,
-    /// Calls, trades, revocations or failures.
+    /// Number of calls, trades, revocations or failures.
     Count,
     /// Wei per unit of gas.
     Wei,
-    /// Smallest units of the token that the rule is about.
+    /// Raw units of the token that the rule is about.
     RawUnits,
 }
 
 impl FigureUnit {
-    /// Every one, in order.
+    /// All units, in order.
     pub const ALL: [Self; 6] = [Self::Usd, Self::Bps, Self::Seconds, Self::Count, Self::Wei, Self::RawUnits];
 }
 
 impl Figures {
-    /// Figures of a rule that leaves no amount, and that time alone does not satisfy.
+    /// Figures of a rule that leaves no amount and that time alone does not satisfy.
     pub fn new(unit: FigureUnit, limit: impl fmt::Display, value: impl fmt::Display) -> Self {
         Self { unit, limit: limit.to_string(), value: value.to_string(), left: None, frees_in_seconds: None }
     }
 
-    /// The same with the amount that the limit leaves now.
+    /// Adds the amount that the limit leaves now.
     #[must_use]
     pub fn leaving(self, left: impl fmt::Display) -> Self {
         Self { left: Some(left.to_string()), ..self }
     }
 
-    /// The same with the seconds until the limit leaves more.
+    /// Adds the seconds until the limit leaves more.
     #[must_use]
     pub fn freeing_in(self, seconds: Option<u64>) -> Self {
         Self { frees_in_seconds: seconds, ..self }
@@ -407,7 +407,7 @@ impl Figures {
 }
 
 impl Violation {
-    /// A violation of a rule without figures; the words are cleaned, since they may quote a token's or an endpoint's.
+    /// Violation of a rule without figures. The words are cleaned, since they may quote a token or an endpoint.
     pub fn new(
         rule: impl Into<Rule>,
         limit: impl fmt::Display,
@@ -424,14 +424,14 @@ impl Violation {
         }
     }
 
-    /// The same with its figures.
+    /// Adds the figures of the violation.
     #[must_use]
     pub fn with(self, figures: impl Into<Option<Figures>>) -> Self {
         Self { figures: figures.into().map(Box::new), ..self }
     }
 }
 
-/// What a tool answers when it cannot do what was asked.
+/// Error that a tool returns.
 ///
 /// In JSON: `{code, category, message, recoverable, suggestion, details}`, `details.group` included.
 #[derive(Debug, Clone, PartialEq)]
@@ -443,40 +443,39 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// An error with the code's own suggestion. The message is cleaned as outside text is, because
-    /// it may quote some.
+    /// Error with the code's general suggestion. The message is cleaned like external text, because it may quote some.
     pub fn new(code: ErrorCode, message: impl fmt::Display) -> Self {
         let message = SafeText::clean(&message.to_string(), MESSAGE_CHARS).to_string();
         Self { code, message, suggestion: None, details: Map::new() }
     }
 
-    /// Says what to do in this very case, in place of the code's general advice.
+    /// Replaces the code's general advice with a specific one.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl fmt::Display) -> Self {
         self.suggestion = Some(SafeText::clean(&suggestion.to_string(), MESSAGE_CHARS).to_string());
         self
     }
 
-    /// Adds one machine-readable fact. `group` is taken and stays the code's.
+    /// Adds one machine-readable fact. In JSON, the code's group overwrites a fact named `group`.
     #[must_use]
     pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Names every rule that stands against the call, as `details.violations`.
+    /// Lists the violated rules as `details.violations`.
     #[must_use]
     pub fn violating(self, violations: &[Violation]) -> Self {
         self.detail("violations", serde_json::json!(violations))
     }
 
-    /// Names every check that was reached, as `details.checks`.
+    /// Lists every check that was reached as `details.checks`.
     #[must_use]
     pub fn checked(self, checks: &[SafetyCheck]) -> Self {
         self.detail("checks", serde_json::json!(checks))
     }
 
-    /// The checks of `details.checks` that stand against the call.
+    /// Checks of `details.checks` that block the call.
     pub fn blocked(&self) -> Vec<SafetyCheck> {
         let checks = self.details.get("checks").and_then(Value::as_array).into_iter().flatten();
         checks
@@ -485,28 +484,28 @@ impl ToolError {
             .collect()
     }
 
-    /// The violations of `details.violations`.
+    /// Violations of `details.violations`.
     pub fn violations(&self) -> Vec<Violation> {
         let found = self.details.get("violations").and_then(Value::as_array).into_iter().flatten();
         found.filter_map(|one| Violation::deserialize(one).ok()).collect()
     }
 
-    /// Which error it is.
+    /// Code of the error.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// What went wrong, for a person.
+    /// Message for a human reader.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// Advice for the caller: the specific one, or else the code's.
     pub fn suggestion(&self) -> &str {
         self.suggestion.as_deref().unwrap_or(self.code.suggestion())
     }
 
-    /// The machine-readable facts, without the group.
+    /// Machine-readable facts, without the group.
     pub fn details(&self) -> &Map<String, Value> {
         &self.details
     }
@@ -536,8 +535,8 @@ impl Serialize for ToolError {
 }
 
 impl<'de> Deserialize<'de> for ToolError {
-    /// Reads what [`Serialize`] wrote. Category, group and recoverability are the code's, whatever
-    /// the text claims.
+    /// Reads the form that [`Serialize`] wrote. Category, group and recoverability come from the code, whatever the
+    /// text claims.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Written {
@@ -569,7 +568,7 @@ impl From<AmountError> for ToolError {
 mod tests {
     use super::*;
 
-    /// `001`'s table of error classes.
+    /// The table of error classes in `001`.
     const RECOVERABLE: [(&str, bool); 7] = [
         ("validation_error", true),
         ("risk_blocked", false),
@@ -580,7 +579,7 @@ mod tests {
         ("execution_failed", false),
     ];
 
-    /// `000`'s table of error codes: code and group.
+    /// The table of error codes in `000`: code and group.
     const LISTED: [(&str, &str); 11] = [
         ("TOKEN_NOT_FOUND", "data"),
         ("ROUTING_NO_ROUTE", "routing"),
@@ -595,7 +594,7 @@ mod tests {
         ("UNISWAPX_ORDER_EXPIRED", "order"),
     ];
 
-    /// The further codes that `003` and the specification name.
+    /// Further codes that `003` and the specification name.
     const NAMED: &str = "SDK_FALLBACK_UNAVAILABLE VALIDATION_FAILED SAFETY_RATE_LIMITED SAFETY_PHASE_BLOCKED \
         SAFETY_BALANCE_BREAKER SAFETY_SLIPPAGE SAFETY_PRICE_UNKNOWN SAFETY_CAGE_VIOLATION PERMIT_EXPIRED \
         PERMIT_MISMATCH PERMIT_CONSUMED APPROVAL_REQUIRED APPROVAL_REFUSED APPROVAL_LAPSED HALTED \
@@ -615,7 +614,7 @@ mod tests {
         }
     }
 
-    /// Codes whose suggestion is to make the same call again, at once or later.
+    /// Codes whose suggestion is to retry the same call, immediately or later.
     const AGAIN: [&str; 12] = [
         "PRICE_UNAVAILABLE",
         "SAFETY_RATE_LIMITED",

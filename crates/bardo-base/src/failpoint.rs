@@ -1,17 +1,16 @@
-//! Places where a test ends the program as a power cut would: between a promise and its keeping, before and after
-//! each write, each signature, each send. A build without debug assertions has none of it.
+//! Failpoints: places where a test ends the process as a power cut would, around each write, signature and send. Builds
+//! without debug assertions contain none.
 //!
-//! `BARDO_FAILPOINT=NAME` kills the process the first time it comes to that place, `NAME:3` the third time. With
-//! `NAME:1:stop` it is stopped there as by a debugger, until it is told to go on; with `NAME:1:panic` the thread that
-//! comes there panics, once.
+//! `BARDO_FAILPOINT=NAME` kills the process when it first reaches that place, `NAME:3` the third time. `NAME:1:stop`
+//! stops it with SIGSTOP until it is continued. `NAME:1:panic` makes the thread panic there, once.
 
-/// Declares the places, their names and what lies on their two sides.
+/// Declares the failpoints with their names, in two groups.
 macro_rules! failpoints {
     (
         written { $($(#[$meta:meta])* $point:ident = $name:literal,)+ }
         shown { $($(#[$shown_meta:meta])* $shown:ident = $shown_name:literal,)+ }
     ) => {
-        /// A place where the program can be made to end.
+        /// A place where a test can end the process.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Failpoint {
             $($(#[$meta])* $point,)+
@@ -19,13 +18,13 @@ macro_rules! failpoints {
         }
 
         impl Failpoint {
-            /// Every place that a write passes, in that order.
+            /// Failpoints that a write passes, in that order.
             pub const ALL: &'static [Self] = &[$(Self::$point,)+];
 
-            /// The places of the console, at which nothing is written.
+            /// Failpoints of the console, at which nothing is written.
             pub const SHOWN: &'static [Self] = &[$(Self::$shown,)+];
 
-            /// Its name in the environment.
+            /// Name of the failpoint in `BARDO_FAILPOINT`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$point => $name,)+
@@ -38,19 +37,19 @@ macro_rules! failpoints {
 
 failpoints! {
     written {
-        /// A key is claimed; nothing is previewed.
+        /// An idempotency key is claimed; nothing is previewed.
         KeyClaimed = "key.claimed",
-        /// A proposal is framed; nothing is looked at.
+        /// A proposal is prepared; no check has run.
         Framed = "preview.framed",
-        /// Everything is checked and simulated; there is no permit.
+        /// All checks and the simulation are done; no permit exists.
         Assessed = "preview.assessed",
-        /// There is a permit, in memory only.
+        /// A permit exists, in memory only.
         Permitted = "preview.permitted",
-        /// The key says that something is about to be signed.
+        /// The idempotency key records that a signature is about to be made.
         Acting = "key.acting",
-        /// Looked at once more; nothing is written.
+        /// Rechecked before the commit; nothing is written.
         LookedAgain = "commit.looked-again",
-        /// Inside the transaction that uses the permit up, holds the money and takes the nonce.
+        /// Inside the transaction that consumes the permit, reserves the funds and takes the nonce.
         InsideGate = "commit.inside-gate",
         /// That transaction is on disk.
         Gated = "commit.gated",
@@ -58,77 +57,77 @@ failpoints! {
         Signed = "commit.signed",
         /// Inside the transaction that stores the signed bytes.
         InsideStore = "commit.inside-store",
-        /// The bytes are on disk; nobody has them.
+        /// The signed bytes are on disk; nobody else has them.
         Stored = "commit.stored",
-        /// About to hand the bytes over.
+        /// About to submit the bytes.
         Sending = "send.sending",
-        /// The endpoint has answered; the answer is not written down.
+        /// The endpoint has answered; the answer is not stored.
         Answered = "send.answered",
         /// The answer is on disk.
         Sent = "send.sent",
-        /// A receipt is seen; it is not written down.
+        /// A receipt is read; it is not stored.
         Seen = "settle.seen",
-        /// The receipt is on disk; the money is still held.
+        /// The receipt is on disk; the funds are still reserved.
         Mined = "settle.mined",
-        /// Inside the transaction that settles what was held.
+        /// Inside the transaction that settles the reservation.
         InsideSettle = "settle.inside",
-        /// What was held is settled on disk; the caller has no answer.
+        /// The reservation is settled on disk; the caller has no answer.
         Settled = "settle.settled",
-        /// The answer is kept under its key and was not given.
+        /// The answer is stored under its idempotency key but was not returned.
         Kept = "key.kept",
         /// An order is signed, in memory only.
         OrderSigned = "order.signed",
         /// Inside the transaction that stores its signature.
         OrderInsideStore = "order.inside-store",
-        /// Its signature is on disk; nobody has it.
+        /// Its signature is on disk; nobody else has it.
         OrderStored = "order.stored",
-        /// It is written down that it is about to be handed in.
+        /// The record that the order is about to be submitted is on disk.
         OrderSubmitting = "order.submitting",
-        /// The service has answered; the answer is not written down.
+        /// The service has answered; the answer is not stored.
         OrderAnswered = "order.answered",
         /// The answer is on disk.
         OrderSubmitted = "order.submitted",
-        /// What the chain says of it is known; it is not written down.
+        /// The on-chain state of the order is read; it is not stored.
         OrderLooked = "order.looked",
-        /// Inside the transaction that writes its end down and settles what was held for it.
+        /// Inside the transaction that stores the order's end and settles its reservation.
         OrderInsideEnd = "order.inside-end",
-        /// Its end is on disk; nobody was told.
+        /// The order's end is on disk; nobody was notified.
         OrderEnded = "order.ended",
-        /// What is to outbid a transaction that waits is signed, in memory only.
+        /// A replacement of a pending transaction is signed, in memory only.
         OutbidSigned = "outbid.signed",
-        /// Inside the transaction that stores it in the place of the other.
+        /// Inside the transaction that stores the replacement.
         OutbidInsideStore = "outbid.inside-store",
-        /// It is on disk; nobody has it.
+        /// The replacement is on disk; nobody else has it.
         OutbidStored = "outbid.stored",
-        /// Recovery knows what was left open.
+        /// Recovery has read the open items.
         RecoveryRead = "recovery.read",
-        /// Recovery is inside the transaction that gives nonces back.
+        /// Recovery is inside the transaction that frees nonces.
         RecoveryInsideNonces = "recovery.inside-nonces",
-        /// Nonces that nobody will sign with are free again.
+        /// Unused nonces are free again.
         RecoveryNonces = "recovery.nonces",
-        /// Recovery knows what became of one thing left open.
+        /// Recovery has determined the outcome of one open item.
         RecoveryFound = "recovery.found",
-        /// Recovery is about to send bytes again.
+        /// Recovery is about to resend bytes.
         RecoveryResending = "recovery.resending",
-        /// Recovery has sent bytes again.
+        /// Recovery has resent bytes.
         RecoveryResent = "recovery.resent",
-        /// Recovery is inside the transaction that writes an end down.
+        /// Recovery is inside the transaction that stores an outcome.
         RecoveryInsideEnd = "recovery.inside-end",
-        /// An end is on disk.
+        /// An outcome is on disk.
         RecoveryEnded = "recovery.ended",
     }
     shown {
-        /// A picture has been written to the terminal.
+        /// A frame has been written to the terminal.
         Drawn = "console.drawn",
     }
 }
 
-/// Ends the process if the environment asks for it here. In a build without debug assertions this is nothing.
+/// Does nothing in a build without debug assertions.
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn reach(_: Failpoint) {}
 
-/// Ends the process if the environment asks for it here. In a build without debug assertions this is nothing.
+/// Ends the process if the environment asks for it at this point.
 #[cfg(debug_assertions)]
 pub fn reach(point: Failpoint) {
     armed::reach(point);
@@ -141,14 +140,14 @@ mod armed {
 
     use super::Failpoint;
 
-    /// Where to end, and how often that place is passed before.
+    /// The armed failpoint and its remaining passes.
     struct Armed {
         name: String,
         passes: AtomicU32,
         then: Then,
     }
 
-    /// What happens there.
+    /// Action at the armed failpoint.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Then {
         Kill,
@@ -187,16 +186,16 @@ mod armed {
         panic!("a panic was asked for at {}", point.name())
     }
 
-    /// Once: whoever lets it go on does not stop it again.
+    /// Stops the process once; after it is continued, it does not stop here again.
     fn stop(passes: &AtomicU32) {
         passes.store(u32::MAX, Ordering::SeqCst);
         #[cfg(unix)]
         let _stopped = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
-        // Another thread may be the one that hears it: this one goes no further before all have stopped.
+        // Another thread may handle the signal; wait until all threads are stopped.
         std::thread::sleep(std::time::Duration::from_millis(500));
     }
 
-    /// As `kill -9` does: nothing is flushed, nothing is dropped.
+    /// Ends the process as `kill -9` does: nothing is flushed or dropped.
     fn end() -> ! {
         #[cfg(unix)]
         let _killed = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);

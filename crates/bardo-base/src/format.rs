@@ -1,11 +1,11 @@
-//! Figures as people read them. Only for the screen: nothing that was formatted here is computed with again.
+//! Display formats of figures. For screens only: nothing formatted here is used in a calculation.
 
 use alloy_primitives::{Address, B256};
 use rust_decimal::Decimal;
 
 use crate::units::{Rounding, TokenAmount, Usd};
 
-/// Puts a comma between thousands of a plain numeral; a sign, a fraction and a final `…` are left alone.
+/// Inserts commas between thousands of a plain numeral; a sign, a fraction and a final `…` stay as they are.
 pub fn grouped(numeral: &str) -> String {
     let (sign, rest) = numeral.strip_prefix('-').map_or(("", numeral), |rest| ("-", rest));
     let whole = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -22,10 +22,10 @@ pub fn grouped(numeral: &str) -> String {
     text
 }
 
-/// Dollars rounded to the nearest cent, half a cent up, for the eye. A value that is compared with a limit is rounded
-/// where it is compared, against the one who asks.
+/// Dollars rounded to the nearest cent, half up, for display. A value that is compared with a limit is rounded at the
+/// comparison, in the conservative direction.
 pub fn nearest_cent(value: Usd) -> String {
-    // Cut to a tenth of a cent first: a half is what stands there, whatever comes behind it.
+    // Cut to a tenth of a cent first: rounding half up needs only the third digit.
     let cut = value.to_fixed(3, Rounding::Down);
     let up = cut.ends_with(['5', '6', '7', '8', '9']);
     value.to_fixed(2, if up { Rounding::Up } else { Rounding::Down })
@@ -38,13 +38,13 @@ pub fn dollars(value: Usd) -> String {
     format!("${}", grouped(&digits))
 }
 
-/// Dollars with all their digits and at least two after the point: `$1,966.50`, `$1,231.820359`.
+/// Dollars with all their digits and at least two decimals: `$1,966.50`, `$1,231.820359`.
 pub fn exact_dollars(value: Usd) -> String {
     let places = usize::try_from(value.decimal().normalize().scale()).unwrap_or(2).max(2);
     format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
 }
 
-/// A price in dollars: two digits after the point from a hundred dollars, four from one cent, eight below.
+/// A price in dollars: two decimals from a hundred dollars, four from one cent, eight below.
 pub fn price(value: Usd) -> String {
     let whole = value.to_fixed(0, Rounding::Down).len();
     let tiny = value.to_fixed(2, Rounding::Down) == "0.00" && !value.is_zero();
@@ -58,9 +58,9 @@ pub fn price(value: Usd) -> String {
     format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
 }
 
-/// Dollars in about three digits: `$12.4 M`, `$850 k`, `$912`.
+/// Dollars with about three digits: `$12.4 M`, `$850 k`, `$912`.
 pub fn round_dollars(value: Usd) -> String {
-    // Below 2^96, so it always fits.
+    // A dollar value is below 2^96, so it always fits.
     let whole: u128 = value.to_fixed(0, Rounding::Down).parse().unwrap_or(u128::MAX);
     for (unit, suffix) in [(1_000_000_000_000, " T"), (1_000_000_000, " B"), (1_000_000, " M"), (1_000, " k")] {
         if whole >= unit {
@@ -72,13 +72,13 @@ pub fn round_dollars(value: Usd) -> String {
     format!("${whole}")
 }
 
-/// Whole dollars, in about three digits from a million on: `$1,966`, `$26,143`, `$12.4 M`.
+/// Whole dollars, with about three digits from a million up: `$1,966`, `$26,143`, `$12.4 M`.
 pub fn whole_dollars(value: Usd) -> String {
     let whole = value.to_fixed(0, Rounding::Down);
     if whole.len() <= 6 { format!("${}", grouped(&whole)) } else { round_dollars(value) }
 }
 
-/// Milliseconds since the Unix epoch as `2026-11-22 01:19:10Z`, by Howard Hinnant's `civil_from_days`
+/// Formats milliseconds since the Unix epoch as `2026-11-22 01:19:10Z`, with Howard Hinnant's `civil_from_days`
 /// (<https://howardhinnant.github.io/date_algorithms.html>).
 pub fn utc(millis: u64) -> String {
     let seconds = millis / 1_000;
@@ -94,14 +94,14 @@ pub fn utc(millis: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// A price as a ratio, with as many digits as a reader can use: `3,412.5521`, `68,010.20`, `0.05014`.
+/// A price ratio with a readable number of digits: `3,412.5521`, `68,010.20`, `0.05014`.
 pub fn ratio(value: Decimal) -> String {
     let places = if value >= Decimal::from(10_000) {
         2
     } else if value >= Decimal::ONE {
         4
     } else {
-        // Five digits that say something, after the zeros that do not.
+        // Five significant digits after the leading zeros.
         let zeros = value.normalize().scale().saturating_sub(digits(value.normalize().mantissa().unsigned_abs()));
         zeros + 5
     };
@@ -113,12 +113,12 @@ fn digits(mantissa: u128) -> u32 {
     mantissa.checked_ilog10().map_or(0, |log| log + 1)
 }
 
-/// An amount with at most `places` digits after the point; `…` says that there are more.
+/// An amount with at most `places` decimals; `…` marks that more digits exist.
 pub fn amount(value: TokenAmount, places: usize) -> String {
     grouped(&value.shortened(places).to_string())
 }
 
-/// Basis points as per cent with their sign: 4 is `+0.04 %`.
+/// Basis points as a signed percentage: 4 is `+0.04 %`.
 pub fn signed_percent(points: i64) -> String {
     let sign = match points {
         0 => "",
@@ -129,13 +129,13 @@ pub fn signed_percent(points: i64) -> String {
     format!("{sign}{}.{:02} %", grouped(&(points / 100).to_string()), points % 100)
 }
 
-/// A V3 fee, counted in hundredths of a basis point, in per cent: 500 is `0.05 %`.
+/// A V3 fee in hundredths of a basis point, as a percentage: 500 is `0.05 %`.
 pub fn fee(pips: u32) -> String {
     let percent = Decimal::new(i64::from(pips), 4).normalize();
     format!("{percent} %")
 }
 
-/// Wei as gwei with three digits that say something: `0.914 gwei`, `12.5 gwei`.
+/// Wei as gwei with three significant digits: `0.914 gwei`, `12.5 gwei`.
 pub fn gwei(wei: u128) -> String {
     let whole = wei / 1_000_000_000;
     let places = if whole >= 100 {
@@ -156,7 +156,8 @@ pub fn gwei(wei: u128) -> String {
     }
 }
 
-/// How full a block is, in whole per cent; a little is `<1 %`, not nothing.
+/// Share of `part` in `whole` as a whole percentage, such as the fill level of a block; a small share is `<1 %`, not
+/// zero.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "–".to_owned();
@@ -165,8 +166,8 @@ pub fn share(part: u64, whole: u64) -> String {
     if percent == 0 && part > 0 { "<1 %".to_owned() } else { format!("{percent} %") }
 }
 
-/// Whole percents that parts are of a whole, such that they add up to what all of them are together: the largest remainders
-/// are rounded up. `None` where a part is not known, or the whole is nothing.
+/// Whole percentages of the parts that add up to the rounded percentage of their sum: the largest remainders are
+/// rounded up. `None` for an unknown part, or if the whole is zero.
 pub fn whole_percents(parts: &[Option<u128>], whole: u128) -> Vec<Option<u128>> {
     if whole == 0 {
         return vec![None; parts.len()];
@@ -187,7 +188,7 @@ pub fn whole_percents(parts: &[Option<u128>], whole: u128) -> Vec<Option<u128>> 
     percents
 }
 
-/// How long ago, in one unit: `now`, `12 s`, `5 min`, `3 h`, `2 d`.
+/// A duration since an event, in one unit: `now`, `12 s`, `5 min`, `3 h`, `2 d`.
 pub fn age(seconds: u64) -> String {
     match seconds {
         0 => "now".to_owned(),
@@ -198,13 +199,13 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
-/// The time of day of a Unix time, in UTC.
+/// Time of day of a Unix time in seconds, in UTC.
 pub fn time_of_day(seconds: u64) -> String {
     let day = seconds % 86_400;
     format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60)
 }
 
-/// First and last four digits of an address: enough to recognise, never enough to approve by.
+/// First and last four digits of an address: enough to recognise it, not enough to approve it.
 pub fn short_address(address: Address) -> String {
     ends(&address.to_checksum(None))
 }
@@ -223,7 +224,7 @@ fn ends(text: &str) -> String {
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The last `width` values as a row of bars between the lowest and the highest of them; all the same is a low line.
+/// The last `width` values as a row of bars, scaled between their minimum and maximum; equal values give a low line.
 pub fn sparkline(values: impl DoubleEndedIterator<Item = u64>, width: usize) -> String {
     let mut shown: Vec<u64> = values.rev().take(width).collect();
     shown.reverse();
@@ -251,9 +252,9 @@ mod tests {
             let parts: Vec<_> = parts.iter().copied().map(Some).collect();
             whole_percents(&parts, whole).into_iter().map(Option::unwrap).collect::<Vec<_>>()
         };
-        // Each is a third: one of them has the percent that is left.
+        // Each is a third: one of them gets the remaining percent.
         assert_eq!(shares(&[1, 1, 1], 3), [34, 33, 33]);
-        // 58.9, 19.9, 15.8 and 5.4 percent: rounded down they were 97.
+        // 58.9, 19.9, 15.8 and 5.4 percent; rounding all of them down would give 97.
         assert_eq!(shares(&[589, 199, 158, 54], 1_000), [59, 20, 16, 5]);
         assert_eq!(shares(&[589, 199, 158], 1_000), [59, 20, 16], "without the rest they are 94.6 together");
         assert_eq!(shares(&[5, 0], 5), [100, 0]);

@@ -1,4 +1,4 @@
-//! Names of things that happen at run time: one call, one Golem, one devnet.
+//! Identifiers created at run time: calls, permits, Golems and devnets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,33 +8,33 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::SafeText;
 
-/// Crockford's base 32, as ULIDs are written.
+/// Digits of Crockford's base 32, the encoding of ULIDs.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// A text that is not an identifier of the kind wanted.
+/// Error for a text that is not an identifier of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no {what}")]
 pub struct BadId {
-    /// What it should have been, with its form.
+    /// Expected kind of identifier, with its format.
     pub what: &'static str,
-    /// What it was, cleaned.
+    /// Given text, cleaned.
     pub given: SafeText,
 }
 
-/// One tool call, from its start to its last event.
+/// Id of one tool call, carried by all its events.
 ///
-/// A ULID (<https://github.com/ulid/spec>): 48 bits of milliseconds, 80 random bits, 26 characters;
-/// sorting by text is sorting by time.
+/// A ULID (<https://github.com/ulid/spec>): 48 bits of milliseconds, 80 random bits, 26 characters. Sorting by text
+/// sorts by time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u128);
 
 impl CallId {
-    /// A new id for a call that starts at `now_millis` since the Unix epoch.
+    /// Creates an id for a call that starts at `now_millis` since the Unix epoch.
     pub fn new(now_millis: u64) -> Self {
         Self((u128::from(now_millis) << 80) | (rand::random::<u128>() >> 48))
     }
 
-    /// The 26 digits as ASCII.
+    /// The 26 ASCII digits.
     fn digits(self) -> [u8; 26] {
         let mut digits = [b'0'; 26];
         let mut rest = self.0;
@@ -50,7 +50,7 @@ impl CallId {
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.digits();
-        // Digits of the table are ASCII.
+        // All digits of the table are ASCII.
         f.pad(std::str::from_utf8(&digits).unwrap_or_default())
     }
 }
@@ -81,7 +81,7 @@ impl FromStr for CallId {
 
 impl Serialize for CallId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Without the formatter: every event of the journal has one.
+        // Bypasses the formatter for speed: every event of the journal has a call id.
         serializer.serialize_str(std::str::from_utf8(&self.digits()).unwrap_or_default())
     }
 }
@@ -92,13 +92,13 @@ impl<'de> Deserialize<'de> for CallId {
     }
 }
 
-/// One permit: 128 random bits, written as 32 hexadecimal digits. Not to be guessed, since it is what a commit
-/// is asked for with.
+/// Id of one permit: 128 random bits, written as 32 hexadecimal digits. It must be unguessable, because a commit is
+/// requested with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId(u128);
 
 impl PermitId {
-    /// A new one.
+    /// Creates a random id.
     pub fn random() -> Self {
         Self(rand::random())
     }
@@ -135,23 +135,23 @@ impl<'de> Deserialize<'de> for PermitId {
     }
 }
 
-/// Who acts: a Golem's name, or `operator` where a person calls tools by hand.
+/// Id of an actor: the name of a Golem, or `operator` for a person who calls tools by hand.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GolemId(Arc<str>);
 
-/// The operator's own name in records and events.
+/// Name of the operator in records and events.
 const OPERATOR: &str = "operator";
 
 impl GolemId {
-    /// The person at the keyboard.
+    /// Id of the operator.
     pub fn operator() -> Self {
         Self(OPERATOR.into())
     }
 
-    /// A name as Bardo itself wrote it: a Golem's, or the operator's.
+    /// Parses a name that Bardo itself wrote: a Golem's or the operator's.
     ///
     /// # Errors
-    /// [`BadId`] for what is no name.
+    /// [`BadId`] for a text that is not a valid name.
     pub fn stored(given: &str) -> Result<Self, BadId> {
         let fits = (1..=40).contains(&given.len())
             && given.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
@@ -159,12 +159,12 @@ impl GolemId {
         if fits { Ok(Self(given.into())) } else { Err(BadId { what, given: SafeText::clean(given, 60) }) }
     }
 
-    /// A Golem without a usable name.
+    /// Fallback id of a Golem without a usable name.
     pub fn nameless() -> Self {
         Self("golem".into())
     }
 
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -179,8 +179,8 @@ impl fmt::Display for GolemId {
 impl FromStr for GolemId {
     type Err = BadId;
 
-    /// Letters, digits, `-` and `_`, up to 40; not the operator's name, in whatever case: what the operator does by hand
-    /// passes limits that hold for Golems.
+    /// Accepts 1 to 40 letters, digits, `-` and `_`, but not the operator's name in any case: the operator's own
+    /// actions pass limits that apply to Golems.
     fn from_str(given: &str) -> Result<Self, BadId> {
         if given.eq_ignore_ascii_case(OPERATOR) {
             let what = "golem id (`operator` is the name of the person at the keyboard)";
@@ -198,18 +198,18 @@ impl Serialize for GolemId {
 
 impl<'de> Deserialize<'de> for GolemId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // What is read back was written by Bardo: nobody else names the actor of a record or an event.
+        // Stored ids were written by Bardo: no other party names the actor of a record or an event.
         Self::stored(&std::borrow::Cow::<'de, str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
-/// One devnet, from its start to its end: 128 random bits, written as 32 hexadecimal digits. What was kept of one
-/// means nothing to the next, even if both began the same way.
+/// Id of one devnet, from its start to its end: 128 random bits, written as 32 hexadecimal digits. Data of one devnet
+/// is meaningless to the next, even if both began with the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceId(u128);
 
 impl InstanceId {
-    /// The id of a devnet that starts now.
+    /// Creates the id of a devnet that starts now.
     pub fn random() -> Self {
         Self(rand::random())
     }
@@ -224,7 +224,7 @@ impl fmt::Display for InstanceId {
 impl FromStr for InstanceId {
     type Err = BadId;
 
-    /// Exactly as written, in lower case: it becomes part of a path, so one id has one form.
+    /// Accepts only the exact lower-case form: the id becomes part of a path, so it must have one form.
     fn from_str(given: &str) -> Result<Self, BadId> {
         let bad = || BadId { what: "devnet id (32 lower-case hexadecimal digits)", given: SafeText::clean(given, 60) };
         let fits = given.len() == 32 && given.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn call_ids_are_ulids() {
-        // The specification's example: 01ARZ3NDEKTSV4RRFFQ69G5FAV was made at 1469922850259.
+        // The example of the ULID specification: 01ARZ3NDEKTSV4RRFFQ69G5FAV was created at 1469922850259.
         let known: CallId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
         assert_eq!(known.0 >> 80, 1_469_922_850_259);
         assert_eq!(known.to_string(), "01ARZ3NDEKTSV4RRFFQ69G5FAV");
@@ -290,7 +290,7 @@ mod tests {
             assert!(taken.parse::<GolemId>().is_err(), "{taken}");
         }
         assert!("operators".parse::<GolemId>().is_ok());
-        // What Bardo wrote of the operator is read back.
+        // The operator's id in a record is read back.
         assert_eq!(GolemId::stored("operator"), Ok(GolemId::operator()));
         let written = serde_json::to_string(&GolemId::operator()).unwrap();
         assert_eq!(serde_json::from_str::<GolemId>(&written).unwrap(), GolemId::operator());

@@ -1,4 +1,4 @@
-//! What every room may use: units, text, errors, configuration, clock. Nothing here knows a chain.
+//! Foundation of all crates: units, text, errors, configuration, clock and events. Independent of any chain connection.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

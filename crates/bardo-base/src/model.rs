@@ -1,5 +1,5 @@
-//! The words every room shares: phases, action classes, tiers, budgets, categories, and what is
-//! fixed about one tool. Plain data: what a phase allows or a tier demands is decided in `safety`.
+//! Vocabulary that all crates share: phases, action classes, tiers, budgets, categories, and the fixed facts about a
+//! tool. Plain data: the safety crate decides what a phase permits or a tier requires.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text::SafeText;
 
-/// A word that is none of those a closed list knows.
+/// Error for a word that a closed list does not contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is no {what}; known: {known}")]
 pub struct UnknownName {
-    /// What kind of word was expected, such as "phase".
+    /// Expected kind of word, such as "phase".
     pub what: &'static str,
-    /// The word that was given, cleaned.
+    /// Given word, cleaned.
     pub given: SafeText,
-    /// Every word that would have been understood.
+    /// All known words.
     pub known: String,
 }
 
-/// Declares an enum whose variants have one written form each, read without regard to case.
-/// Words after `also` are read too, and never written.
+/// Declares an enum whose variants have one written form each, parsed case-insensitively. Words after `also` are parsed
+/// too but never written.
 macro_rules! named {
     (
         $(#[$about:meta])*
@@ -40,7 +40,7 @@ macro_rules! named {
             /// Every variant, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The written form, as in JSON and logs.
+            /// Written form, as in JSON and logs.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -90,23 +90,23 @@ mod rule;
 pub use rule::{Rule, RuleName};
 
 named! {
-    /// How well a Golem is doing; each phase allows less than the one before it.
+    /// Health of a Golem; each phase permits less than the one before it.
     Phase ("phase") {
-        /// All is well: everything its policy allows.
+        /// Everything that the policy permits.
         Thriving = "Thriving",
-        /// Smaller and tighter.
+        /// Smaller and tighter limits.
         Cautious = "Cautious" also "Stable",
-        /// Exits only.
+        /// Only exits are permitted.
         Defensive = "Defensive" also "Conservation",
-        /// Smaller exits only.
+        /// Only smaller exits are permitted.
         Survival = "Survival" also "Desperate",
-        /// Winding down; there is no way back.
+        /// Winding down; this phase is irreversible.
         Terminal = "Terminal",
     }
 }
 
 impl Phase {
-    /// Which of the four sets of guidelines speaks to this phase.
+    /// Key of the guidelines for this phase.
     pub const fn guideline(self) -> GuidelineKey {
         match self {
             Self::Thriving => GuidelineKey::Thriving,
@@ -118,19 +118,19 @@ impl Phase {
 }
 
 named! {
-    /// What becomes of what a Golem holds when it dies.
+    /// Treatment of a Golem's holdings when it dies.
     OnDeath ("answer to death") {
         /// The operator is asked.
         Ask = "ask",
-        /// It is sold, where the money is for play; elsewhere the operator is asked.
+        /// The holdings are sold on devnets; elsewhere the operator is asked.
         Sell = "sell",
-        /// It stays.
+        /// The holdings stay.
         Keep = "keep",
     }
 }
 
 named! {
-    /// The keys under which a tool's guidelines are written.
+    /// Key of a tool's guidelines, of which there are four for the five phases.
     GuidelineKey ("guideline key") {
         /// For [`Phase::Thriving`].
         Thriving = "thriving",
@@ -144,51 +144,51 @@ named! {
 }
 
 named! {
-    /// What an action does to the positions held, from the riskiest to the harmless.
+    /// Effect of an action on the positions held, from the riskiest to the harmless.
     ActionClass ("action class") {
-        /// Opens something not held before.
+        /// Opens a position that was not held before.
         NewPosition = "new-position",
-        /// Adds to something held.
+        /// Adds to a position.
         IncreasePosition = "increase-position",
-        /// Moves value between risky things.
+        /// Moves value between risky positions.
         Rebalance = "rebalance",
-        /// Sells part of something held.
+        /// Sells part of a position.
         DecreasePosition = "decrease-position",
-        /// Sells all of something held.
+        /// Sells all of a position.
         ClosePosition = "close-position",
-        /// Changes nothing.
+        /// Leaves positions unchanged.
         ReadOnly = "read-only",
     }
 }
 
 named! {
-    /// What a tool may do at all.
+    /// Capability of a tool.
     CapabilityTier ("capability") {
         /// Reads; needs no signature.
         Read = "Read",
-        /// Signs, inside the policy.
+        /// Signs within the policy.
         Write = "Write",
-        /// Changes who holds authority; always asks the operator.
+        /// Changes who holds authority; always needs the operator's approval.
         Privileged = "Privileged",
     }
 }
 
 named! {
-    /// How far a mistake could reach.
+    /// Possible extent of a mistake.
     RiskTier ("risk tier") {
-        /// Reads.
+        /// Tools that only read.
         Layer1 = "Layer1",
         /// Writes with a natural bound, such as an order that can expire.
         Layer2 = "Layer2",
-        /// Writes without one; the whole permit pipeline.
+        /// Writes without a natural bound; they pass the whole permit pipeline.
         Layer3 = "Layer3",
     }
 }
 
 named! {
-    /// How long a call may take before it is said to have overrun.
+    /// Latency budget of a call.
     TickBudget ("tick budget") {
-        /// Under a second.
+        /// Less than a second.
         Fast = "Fast",
         /// One to five seconds.
         Medium = "Medium",
@@ -198,7 +198,7 @@ named! {
 }
 
 impl TickBudget {
-    /// The longest a call may take without overrunning, in milliseconds.
+    /// Latency budget in milliseconds.
     pub const fn limit_millis(self) -> u64 {
         match self {
             Self::Fast => 1_000,
@@ -207,53 +207,53 @@ impl TickBudget {
         }
     }
 
-    /// The longest a call may take without overrunning.
+    /// Latency budget as a duration.
     pub const fn limit(self) -> Duration {
         Duration::from_millis(self.limit_millis())
     }
 
-    /// When a read is cancelled: three times the budget.
+    /// Timeout of a read: three times the latency budget.
     pub const fn cancel_after(self) -> Duration {
         Duration::from_millis(self.limit_millis() * 3)
     }
 }
 
 named! {
-    /// What the sprite does while a tool runs.
+    /// Sprite state while a tool runs.
     SpriteTrigger ("sprite trigger") {
-        /// It thinks: a read.
+        /// Thinking, for reads.
         Thinking = "Thinking",
-        /// It acts: a write.
+        /// Executing, for writes.
         Executing = "Executing",
     }
 }
 
 named! {
-    /// The area a tool belongs to; tool sets are made of these.
+    /// Area of a tool; profiles are made of these.
     Category ("category") {
         /// Chains, tokens, balances, prices, pools.
         Data = "data",
         /// Quotes, swaps, orders, allowances.
         Trading = "trading",
-        /// Liquidity positions.
+        /// Liquidity positions of Uniswap.
         Lp = "lp",
-        /// Vaults.
+        /// Vaults of pooled funds.
         Vault = "vault",
         /// Simulation and the state of the safety checks.
         Safety = "safety",
         /// On-chain identity and reputation.
         Identity = "identity",
-        /// What the Golem remembers.
+        /// Memory of the Golem.
         Memory = "memory",
-        /// Subscriptions.
+        /// Subscriptions to streams of events.
         Streaming = "streaming",
-        /// Analysis.
+        /// Analysis of markets and portfolios.
         Intelligence = "intelligence",
-        /// Protocol fees.
+        /// Protocol fees of Uniswap.
         Fees = "fees",
         /// Learning from outcomes.
         SelfImprovement = "self_improvement",
-        /// Pool hooks.
+        /// Hooks of Uniswap pools.
         Hook = "hook",
         /// Local test networks.
         Testnet = "testnet",
@@ -265,108 +265,108 @@ named! {
 named! {
     /// A named set of categories.
     Profile ("profile") {
-        /// Reading.
+        /// Tools that read chain data.
         Data = "data",
-        /// Swapping.
+        /// Tools for swapping.
         Trader = "trader",
-        /// Providing liquidity.
+        /// Tools for providing liquidity.
         Lp = "lp",
-        /// Running a vault.
+        /// Tools for running a vault.
         Vault = "vault",
-        /// Protocol fees.
+        /// Tools for protocol fees.
         Fees = "fees",
-        /// On-chain identity.
+        /// Tools for on-chain identity (ERC-8004).
         Erc8004 = "erc8004",
-        /// Analysis.
+        /// Tools for analysis.
         Intelligence = "intelligence",
-        /// Watching without acting.
+        /// Tools for watching without acting.
         Observatory = "observatory",
-        /// Learning from outcomes.
+        /// Tools for learning from outcomes.
         Learning = "learning",
-        /// What a screen needs.
+        /// Tools that a dashboard needs.
         Dashboard = "dashboard",
-        /// Everything but test networks.
+        /// All tools except those for test networks.
         Full = "full",
-        /// Everything.
+        /// All tools, including those for test networks.
         Dev = "dev",
     }
 }
 
 named! {
-    /// A check of the safety pipeline, in the order in which a write meets them.
+    /// A check of the safety pipeline, in the order in which a write passes them.
     Check ("check") {
-        /// Is a stop in force?
+        /// Rejects actions that a stop in force does not permit.
         Halt = "halt",
-        /// Does the phase allow this class of action?
+        /// Rejects classes of action that the phase does not permit.
         PhaseGate = "phase_gate",
-        /// Are all tokens on the list?
+        /// Rejects tokens, contracts, recipients and the like that are not on their allowlists.
         TokenAllowlist = "token_allowlist",
-        /// Is it inside every cap?
+        /// Rejects actions above a spending limit.
         SpendingLimit = "spending_limit",
-        /// Not too often?
+        /// Rejects actions that come too often.
         RateLimit = "rate_limit",
-        /// Has too much been lost already?
+        /// Rejects risk after too large a loss or too many failures.
         BalanceBreaker = "balance_circuit_breaker",
-        /// Is the least that can come in enough?
+        /// Rejects trades whose minimum output is too low.
         SlippageGuard = "slippage_guard",
-        /// Would the on-chain policy contract let it pass?
+        /// Rejects actions that the on-chain policy contract would reject.
         PolicyCage = "policy_cage",
-        /// Does it do what it says, on a fork of the chain as it is?
+        /// Rejects actions whose simulation on a fork of the present chain differs from their declaration.
         Simulation = "simulation",
-        /// Is the other chain well?
+        /// Reports contradictions between a chain's endpoints; during one only exits and revocations pass.
         ChainHealth = "chain_health",
     }
 }
 
 named! {
-    /// How much is stopped, from the least to the most; each step includes those before it.
+    /// Extent of a stop, from the least to the most; each level includes those before it.
     StopLevel ("stop level") {
-        /// Nothing new begins.
+        /// No new action begins.
         Pause = "pause",
-        /// Only what leaves a position is signed.
+        /// Only exits from positions are signed.
         ExitOnly = "exit-only",
-        /// Positions are to be left, as the operator decides.
+        /// Positions are to be closed, as the operator decides.
         Flatten = "flatten",
-        /// Nothing is signed but revocations and cancellations.
+        /// Only revocations and cancellations are signed.
         Halt = "halt",
-        /// The keys themselves are to be taken away.
+        /// The session keys themselves are removed.
         Revoke = "revoke",
     }
 }
 
 named! {
-    /// The widget that draws a tool's result.
+    /// Widget that draws a tool's result.
     CardKind ("card") {
-        /// A price with its route.
+        /// A quote with its route.
         Quote = "QuoteCard",
-        /// A swap, step by step.
+        /// Progress of a swap, step by step.
         Swap = "SwapProgress",
         /// An auction order with its decay.
         Order = "OrderCard",
-        /// A bridge order over two chains.
+        /// A bridge order between two chains.
         CrossChain = "CrossChainProgress",
-        /// An allowance in one chip.
+        /// An allowance as a single chip.
         Allowance = "AllowanceChip",
     }
 }
 
-/// Guidance for the model about a tool, by phase. In JSON there is one sentence under the name of each of the five phases.
+/// Guidance for the model about a tool, by phase. JSON has one sentence under the name of each of the five phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guidelines {
-    /// While all is well.
+    /// Guidance in the phase Thriving.
     pub thriving: &'static str,
-    /// While it should take care.
+    /// Guidance in the phase Cautious.
     pub cautious: &'static str,
-    /// While only exits are allowed.
+    /// Guidance while only exits are permitted.
     pub declining: &'static str,
-    /// While winding down.
+    /// Guidance while winding down.
     pub terminal: &'static str,
-    /// Where the tool set includes memory.
+    /// Additional guidance if the tool set includes memory.
     pub memory: Option<&'static str>,
 }
 
 impl Guidelines {
-    /// The sentence that speaks to `phase`.
+    /// Guidance for this phase.
     pub const fn for_phase(&self, phase: Phase) -> &'static str {
         match phase.guideline() {
             GuidelineKey::Thriving => self.thriving,
@@ -376,7 +376,7 @@ impl Guidelines {
         }
     }
 
-    /// The sentence for each phase under the phase's name, and the one about memory.
+    /// Guidance for each phase under the phase's name, and the guidance about memory.
     pub fn each(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let memory = self.memory.map(|memory| ("memory", memory));
         Phase::ALL.iter().map(move |phase| (phase.as_str(), self.for_phase(*phase))).chain(memory)
@@ -389,73 +389,73 @@ impl Serialize for Guidelines {
     }
 }
 
-/// Everything about a tool that is fixed when the program is built.
+/// Facts about a tool that are fixed at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ToolMeta {
-    /// The name it is called by: lower case, digits and underscores.
+    /// Name of the tool: lower-case letters, digits and underscores.
     pub name: &'static str,
-    /// What it does, for a person or a model choosing among tools.
+    /// Purpose of the tool, for a person or a model that chooses among tools.
     pub description: &'static str,
-    /// The area it belongs to.
+    /// Area of the tool.
     pub category: Category,
-    /// What it may do at all.
+    /// Capability of the tool.
     pub capability: CapabilityTier,
-    /// How far a mistake could reach.
+    /// Possible extent of a mistake.
     pub risk_tier: RiskTier,
-    /// How long it may take.
+    /// Latency budget of a call.
     pub tick_budget: TickBudget,
     /// Names of its steps, in the order in which the documents list them.
     pub progress_steps: &'static [&'static str],
-    /// What the sprite does meanwhile.
+    /// Sprite state while the tool runs.
     pub sprite_trigger: SpriteTrigger,
-    /// The line about it in the model's prompt.
+    /// Line about the tool in the model's prompt.
     pub prompt_snippet: &'static str,
-    /// How to use it in each phase.
+    /// Guidance for each phase.
     pub prompt_guidelines: Guidelines,
-    /// Whether calling it again with the same parameters changes nothing further.
+    /// True if a repeated call with the same parameters has no further effect.
     pub idempotent: bool,
-    /// The class it claims; a write's real class is derived from the simulated changes, and a claim
-    /// can only be stricter.
+    /// Declared class of its actions. A write's effective class is derived from the simulated changes, and the
+    /// declaration can only be stricter.
     pub action_class: ActionClass,
-    /// The checks it runs under. More can be added elsewhere, none removed.
+    /// Checks that apply to the tool. More can be added elsewhere, none removed.
     pub checks: &'static [Check],
     /// Parameters that `tool:start` shows; empty means all.
     pub event_params: &'static [&'static str],
     /// Result fields that `tool:end` shows as its summary.
     pub summary_fields: &'static [&'static str],
-    /// The widget that draws its result, where there is one.
+    /// Widget that draws its result, if any.
     pub card: Option<CardKind>,
-    /// Roles that may take tokens for this tool, beside those that every tool may grant allowances to
+    /// Roles that may receive an allowance for this tool, besides those that every tool may grant allowances to
     /// ([`SpenderRole::for_every_tool`]).
     pub spenders: &'static [SpenderRole],
 }
 
 impl ToolMeta {
-    /// Whether the tool may grant an allowance to a contract of this role.
+    /// True if the tool may grant an allowance to a contract of this role.
     pub fn may_allow(&self, role: SpenderRole) -> bool {
         role.for_every_tool() || self.spenders.contains(&role)
     }
 }
 
-/// What a contract of an address book does with an allowance. Contracts without such a role are never allowed to take
-/// tokens.
+/// Use that a contract of an address book makes of an allowance. Contracts without such a role never receive an
+/// allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpenderRole {
-    /// Permit2: takes only for spenders that have an allowance inside it, or a signature.
+    /// Permit2: takes tokens only for spenders with an allowance inside it, or with a signature.
     Permit2,
-    /// A router: takes only from its caller, for that caller's trade.
+    /// Router: takes tokens only from its caller, for that caller's trade.
     Router,
-    /// A position manager: takes only from its caller, for that caller's position.
+    /// Position manager: takes tokens only from its caller, for that caller's position.
     PositionManager,
-    /// Settles orders that were signed for it.
+    /// Reactor that settles orders signed for it.
     OrderReactor,
-    /// Locks what a signed cross-chain intent gives.
+    /// Settler that locks the input of a signed cross-chain intent.
     IntentSettler,
 }
 
 impl SpenderRole {
-    /// Whether every tool may grant an allowance to it. A tool that needs another role declares it.
+    /// True if every tool may grant this role an allowance. A tool that needs another role declares it.
     pub const fn for_every_tool(self) -> bool {
         match self {
             Self::Permit2 | Self::Router | Self::PositionManager => true,
@@ -463,7 +463,7 @@ impl SpenderRole {
         }
     }
 
-    /// Whether it takes only by a message that was signed for it, and never by an allowance.
+    /// True if the role takes tokens only with a message signed for it, never with an allowance alone.
     pub const fn by_signature_only(self) -> bool {
         match self {
             Self::OrderReactor | Self::IntentSettler => true,

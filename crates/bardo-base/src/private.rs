@@ -1,23 +1,24 @@
 //! Folders and files that only their owner may read.
 //!
-//! Modes are set when something is made, never afterwards: between the two anyone could open it. What was made wider
-//! before is narrowed when it is used again.
+//! Modes are set at creation, never afterwards: between the two anyone could open the file. A folder or file that was
+//! created with wider permissions is restricted when it is used again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Error};
 use std::path::Path;
 
-/// Makes everything that this process creates from now on unreadable for other users, whatever mode it asks for. Called
-/// first in `main`: libraries that write logs and databases choose no modes of their own.
+/// Restricts everything that this process creates from now on to its owner, whatever mode is requested. Called first in
+/// `main`: libraries that write logs and databases do not set modes.
 pub fn owner_only_from_now_on() {
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// Makes a folder for its owner alone, and those above it that are missing. One that exists is narrowed to its owner.
+/// Creates a folder with its missing parents for its owner only. An existing one is restricted to its owner.
 ///
 /// # Errors
-/// The system's; a path that is no folder or belongs to another user; a folder with content that others can write to.
+/// The operating system's error; an error if the path is not a folder, belongs to another user, or has content and is
+/// writable by others.
 pub fn folder(path: &Path) -> io::Result<()> {
     make(path)?;
     #[cfg(unix)]
@@ -25,10 +26,10 @@ pub fn folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder for its owner alone, and those above it that are missing. One that exists stays as it is.
+/// Creates a folder with its missing parents for its owner only. An existing one stays as it is.
 ///
 /// # Errors
-/// The system's.
+/// The operating system's error.
 pub fn make(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -42,10 +43,10 @@ fn narrow(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let own = rustix::process::geteuid().as_raw();
     let link = fs::symlink_metadata(path)?;
-    // Checked and changed through one handle, so that nothing else can be put in its place in between.
+    // Checked and changed through one handle, so that nothing can replace the folder in between.
     let handle = File::open(path)?;
     let found = handle.metadata()?;
-    // A link counts as well as what it leads to: whoever owns it can lead it elsewhere. Root may have made it.
+    // The owner of a link could redirect it, so the link is checked like its target. Root may have created it.
     if found.uid() != own || (link.uid() != own && link.uid() != 0) {
         return Err(Error::other("it belongs to another user; choose a folder of your own"));
     }
@@ -62,7 +63,7 @@ fn narrow(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Options that create a file for its owner alone. Reading and writing are for the caller to set.
+/// Options that create a file for its owner only. The caller adds read or write access.
 pub fn file() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -70,11 +71,11 @@ pub fn file() -> OpenOptions {
     options
 }
 
-/// Narrows the regular files of a folder whose names begin with `prefix` to their owner.
+/// Restricts the regular files of a folder whose names begin with `prefix` to their owner.
 ///
 /// # Errors
-/// The system's, and anything of that name that is no regular file: opening a pipe would wait for ever, and a link would
-/// lead the writing elsewhere.
+/// The operating system's error, and an error for a matching name that is not a regular file: opening a pipe would
+/// block forever, and a link would redirect writes.
 pub fn files(folder: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -126,7 +127,7 @@ mod tests {
         fs::set_permissions(home.path().join("a"), fs::Permissions::from_mode(0o755)).unwrap();
         folder(&link).unwrap();
         assert_eq!(mode(&home.path().join("a")), 0o700);
-        // Another user's.
+        // A folder of another user.
         if !rustix::process::geteuid().is_root() {
             assert!(folder(Path::new("/usr")).unwrap_err().to_string().contains("another user"));
         }

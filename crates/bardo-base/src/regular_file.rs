@@ -1,7 +1,7 @@
-//! Opening regular files, and nothing that stands in their place.
+//! Opens regular files, and only those.
 //!
-//! Opening a named pipe waits until another process opens its other end, and reading a device may never end. Every file
-//! in a folder that others might write to is therefore opened here: without waiting, checked through the open handle, and
+//! Opening a named pipe blocks until another process opens its other end, and reading a device may never end. Files in
+//! folders that others might write to are therefore opened here: without blocking, checked through the open handle, and
 //! read up to a limit.
 
 use std::fs::{File, FileType, OpenOptions};
@@ -11,32 +11,32 @@ use std::path::Path;
 /// Opens a file for reading.
 ///
 /// # Errors
-/// The operating system's; [`ErrorKind::InvalidInput`] for a path that leads to anything but a regular file.
+/// The operating system's error; [`ErrorKind::InvalidInput`] if the path leads to anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
-/// Opens a file with these options. They must not set flags of their own, which are replaced.
+/// Opens a file with these options. Custom flags in them are replaced.
 ///
 /// # Errors
-/// As for [`open`].
+/// Same as for [`open`].
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     open_following(options, path, true)
 }
 
-/// Opens a file for reading that is not reached by a symbolic link at the end of its path: a link could lead to a file
-/// that another user can write.
+/// Opens a file for reading unless the last component of its path is a symbolic link: a link could lead to a file that
+/// another user can write.
 ///
 /// # Errors
-/// As for [`open`]; the operating system's for a link.
+/// Same as for [`open`]; the operating system's error for a link.
 pub fn open_no_link(path: &Path) -> io::Result<File> {
     open_following(OpenOptions::new().read(true), path, false)
 }
 
-/// The content of a file of at most `limit` bytes.
+/// Reads a file of at most `limit` bytes.
 ///
 /// # Errors
-/// As for [`open`]; [`ErrorKind::FileTooLarge`].
+/// Same as for [`open`]; [`ErrorKind::FileTooLarge`] for a larger file.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -46,10 +46,10 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text of a file of at most `limit` bytes.
+/// Reads a UTF-8 text file of at most `limit` bytes.
 ///
 /// # Errors
-/// As for [`read`]; [`ErrorKind::InvalidData`] for a file that is not UTF-8.
+/// Same as for [`read`]; [`ErrorKind::InvalidData`] for a file that is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|_| Error::new(ErrorKind::InvalidData, "it is not valid UTF-8"))
 }
@@ -58,7 +58,7 @@ fn open_following(options: &mut OpenOptions, path: &Path, links: bool) -> io::Re
     #[cfg(unix)]
     {
         use rustix::fs::OFlags;
-        // A terminal in the file's place must not become this process's own.
+        // A terminal in place of the file must not become this process's controlling terminal.
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY | if links { OFlags::empty() } else { OFlags::NOFOLLOW };
         std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
     }
@@ -67,7 +67,7 @@ fn open_following(options: &mut OpenOptions, path: &Path, links: bool) -> io::Re
     let opened = options.open(path);
     #[cfg(unix)]
     if opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error())) {
-        // A pipe that nobody reads, or a socket.
+        // A pipe without a reader, or a socket.
         return Err(std::fs::metadata(path).map_or_else(|error| error, |found| not_regular(found.file_type())));
     }
     let file = opened?;
@@ -109,7 +109,7 @@ mod tests {
         path
     }
 
-    /// The error of an attempt that may wait for ever.
+    /// Returns the error of an attempt that might block forever; panics after 20 seconds.
     fn error<T: Send + 'static>(attempt: impl FnOnce() -> io::Result<T> + Send + 'static) -> Error {
         let (send, ended) = mpsc::channel();
         std::thread::spawn(move || send.send(attempt().err()));
@@ -143,7 +143,7 @@ mod tests {
             };
             assert!(read.to_string().contains(kind) && read.kind() == ErrorKind::InvalidInput, "{path:?}: {read}");
             assert!(whole.to_string().contains(kind), "{path:?}: {whole}");
-            // A folder cannot be opened for writing in the first place.
+            // The system already refuses to open a folder for writing.
             assert!(write.to_string().contains(kind) || kind == "a folder", "{path:?}: {write}");
         }
     }

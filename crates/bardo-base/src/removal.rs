@@ -1,27 +1,27 @@
-//! Removal of folders whose content somebody else has made.
+//! Removal of folders with untrusted content.
 //!
-//! `std::fs::remove_dir_all` takes a stack frame and a descriptor for each level: 16,000 nested folders overflow a thread's
-//! stack and end the process. Here every folder that is not empty is moved up to the top before it is emptied, so that
-//! neither stack nor descriptors grow with the depth. Everything is relative to open folders, and no link is followed.
+//! `std::fs::remove_dir_all` takes a stack frame and a file descriptor per level: 16,000 nested folders overflow a
+//! thread's stack and end the process. Here every non-empty folder is moved to the top before it is emptied, so neither
+//! stack nor descriptors grow with the depth. All operations are relative to open folders, and no link is followed.
 
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limits of one removal: what is left beyond them stays.
+/// Limits of one removal; what exceeds them stays.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Entries that are removed or moved.
+    /// Number of entries that are removed or moved.
     entries: u64,
     time: Duration,
 }
 
 const LIMITS: Limits = Limits { entries: 2_000_000, time: Duration::from_secs(300) };
 
-/// Removes a folder with all that is in it. What cannot be removed stays, and the rest goes.
+/// Removes a folder with all its content. Entries that cannot be removed stay; the others are removed.
 ///
 /// # Errors
-/// The operating system's first one; [`io::ErrorKind::TimedOut`] after five minutes or two million entries.
+/// The first error of the operating system; [`io::ErrorKind::TimedOut`] after five minutes or two million entries.
 pub fn folder(path: &Path) -> io::Result<()> {
     within(path, LIMITS)
 }
@@ -37,7 +37,7 @@ fn within(path: &Path, limits: Limits) -> io::Result<()> {
     let mut removal = unix::Removal::new(top, limits);
     let emptied = removal.empty_all();
     match std::fs::remove_dir(path) {
-        // Why it is not empty says more.
+        // The reason that it is not empty is more informative.
         Err(error) => Err(emptied.err().unwrap_or(error)),
         Ok(()) => Ok(()),
     }
@@ -62,9 +62,9 @@ mod unix {
 
     pub(super) struct Removal {
         top: OwnedFd,
-        /// Folders in the top one that are still to be emptied.
+        /// Folders in the top folder that are still to be emptied.
         waiting: Vec<CString>,
-        /// Names of what is moved up begin with this.
+        /// Name prefix of folders that are moved to the top.
         prefix: String,
         moved: u64,
         left: u64,
@@ -85,15 +85,16 @@ mod unix {
             }
         }
 
-        /// Empties the top folder. Ends early only at a limit.
+        /// Empties the top folder. Stops early only at a limit.
         pub(super) fn empty_all(&mut self) -> io::Result<()> {
             let top = self.top.try_clone()?;
-            // Some file systems skip entries of a folder that changes while it is read: each is read until nothing goes.
+            // Some file systems skip entries of a folder that changes while it is read, so each is read until a pass
+            // removes nothing.
             while self.pass(top.as_fd(), true)? | self.empty_waiting()? {}
             self.failed.take().map_or(Ok(()), Err)
         }
 
-        /// Empties and removes the waiting folders; whether any has gone.
+        /// Empties and removes the waiting folders; returns true if any was removed.
         fn empty_waiting(&mut self) -> io::Result<bool> {
             let mut has_gone = false;
             while let Some(name) = self.waiting.pop() {
@@ -109,7 +110,7 @@ mod unix {
             Ok(has_gone)
         }
 
-        /// Reads a folder once; whether anything in it has gone.
+        /// Reads a folder once; returns true if any entry was removed or moved.
         fn pass(&mut self, folder: BorrowedFd<'_>, is_top: bool) -> io::Result<bool> {
             let mut has_gone = false;
             for entry in Dir::read_from(folder)? {
@@ -133,7 +134,7 @@ mod unix {
             Ok(has_gone)
         }
 
-        /// Removes an entry of a folder, or moves it up; whether it is in that folder no more.
+        /// Removes an entry of a folder, or moves it to the top; returns true if it left that folder.
         fn remove(&mut self, folder: BorrowedFd<'_>, name: &CStr, kind: FileType, is_top: bool) -> Result<bool, Errno> {
             let kind = match kind {
                 FileType::Unknown => FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode),
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Nested folders, deeper than any path can name.
+    /// Creates nested folders, deeper than any path can name.
     fn nest(top: &Path, depth: usize) {
         let open =
             |folder: BorrowedFd<'_>, name: &Path| openat(folder, name, OFlags::DIRECTORY, Mode::empty()).unwrap();
@@ -200,7 +201,7 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         nest(&path, 5_000);
         std::fs::write(path.join("d/file"), "x").unwrap();
-        // About 26 bytes for each level.
+        // About 26 bytes of stack per level.
         let thread = std::thread::Builder::new().stack_size(128 << 10);
         let removing = path.clone();
         let removed = thread.spawn(move || folder(&removing)).unwrap().join().unwrap();

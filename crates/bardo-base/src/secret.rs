@@ -1,38 +1,38 @@
-//! A secret that a person types: it prints as nothing, and its memory is wiped when it goes.
+//! A password typed by a person: it is never printed, and its memory is wiped on drop.
 
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// The longest secret that is read, in bytes: more than 24 words of any list.
+/// Maximum length of a secret, in bytes: more than 24 words of any list.
 pub const LONGEST_SECRET: usize = 1_024;
 
-/// A password.
+/// A password, wiped from memory on drop.
 #[derive(Clone)]
 pub struct Password(SecretString);
 
 impl Password {
-    /// A password, whatever its length; for opening.
+    /// Wraps a password of any length, for decryption.
     pub fn new(text: String) -> Self {
         Self(text.into())
     }
 
-    /// Whether both are the same, for asking twice.
+    /// True if both are equal, for the confirmation prompt.
     pub fn is(&self, other: &Self) -> bool {
         self.0.expose_secret() == other.0.expose_secret()
     }
 
-    /// How many characters it has.
+    /// Length in characters.
     pub fn chars(&self) -> usize {
         self.0.expose_secret().chars().count()
     }
 
-    /// Whether nothing was typed.
+    /// True if the password is empty.
     pub fn is_empty(&self) -> bool {
         self.0.expose_secret().is_empty()
     }
 
-    /// The bytes, for deriving a key from them.
+    /// Bytes of the password, for deriving a key.
     pub fn expose(&self) -> &[u8] {
         self.0.expose_secret().as_bytes()
     }

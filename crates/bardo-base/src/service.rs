@@ -1,52 +1,52 @@
-//! How a service that others run can fail us, whichever service it is.
+//! Errors of external services, whichever service it is.
 
 use std::time::Duration;
 
 use super::text::SafeText;
 
-/// Why a service did not do what was asked of it.
+/// Error of a request to an external service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
-    /// It understood and refused: it has taken nothing.
+    /// The service rejected the request; it took no action.
     #[error("the service refused: {0}")]
     Refused(SafeText),
-    /// It was not reached: it has taken nothing.
+    /// The service was not reached; it took no action.
     #[error("the service cannot be reached: {0}")]
     Unreachable(SafeText),
-    /// It asks to be left alone for a while: it has taken nothing.
+    /// The service asks the caller to wait; it took no action.
     #[error("the service asks to wait {} s", after.as_secs())]
     Busy {
-        /// How long.
+        /// Time to wait before the next request.
         after: Duration,
     },
-    /// It may have taken what was handed in, or not.
+    /// The request may or may not have been accepted.
     #[error("the service gave no clear answer: {0}")]
     Unclear(SafeText),
-    /// What it says is not what such a service says.
+    /// The answer does not have the expected form.
     #[error("the service answers nonsense: {0}")]
     Nonsense(SafeText),
 }
 
-/// What a service that quotes has refused, read from its own words.
+/// Rejection of a quote service, from its error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It has looked, and finds no way to trade these.
+    /// The service searched and found no route between these tokens.
     NoRoute,
-    /// The amount is below what it quotes.
+    /// The amount is below the service's minimum.
     TooLittle,
-    /// The question is one that it does not answer.
+    /// The service does not answer this request.
     Question,
-    /// It is not to be used so: a key that it does not know, or nothing of its kind at this address.
+    /// The caller is wrong: an unknown API key, or no quote service at this address.
     Caller,
 }
 
 impl ServiceError {
-    /// A refusal as HTTP gives it: the status, then the service's own code and sentence.
+    /// Rejection in HTTP form: status, then the service's code and message.
     pub fn refused(status: u16, code: &str, detail: &str, max_chars: usize) -> Self {
         Self::Refused(SafeText::clean(format!("{status} {code} {detail}").trim(), max_chars))
     }
 
-    /// What was refused; nothing where this is no refusal.
+    /// Kind of the rejection; `None` for other errors.
     pub fn refusal(&self) -> Option<Refusal> {
         let Self::Refused(said) = self else { return None };
         let mut words = said.as_str().split(' ');
@@ -54,7 +54,7 @@ impl ServiceError {
         Some(match (first, code) {
             ("404", "ResourceNotFound") | ("NO_ROUTE", _) => Refusal::NoRoute,
             (_, "QuoteAmountTooLowError") => Refusal::TooLittle,
-            // Without a code of its own a 404 is of a server that knows nothing of quotes.
+            // A 404 without a known code comes from a server that is not a quote service.
             ("404", "TokenBalanceNotAvailable" | "InsufficientBalance") | ("400" | "422", _) => Refusal::Question,
             _ => Refusal::Caller,
         })
@@ -65,7 +65,7 @@ impl ServiceError {
 mod tests {
     use super::*;
 
-    /// Codes as the Trading API's document lists them for 400, 401, 404 and 422; the last two are the sidecar's.
+    /// Codes that the Trading API's documentation lists for 400, 401, 404 and 422; the last two are the sidecar's.
     #[test]
     fn what_was_refused_is_read_from_the_services_own_code() {
         let of = |status, code| ServiceError::refused(status, code, "some words", 300).refusal();

@@ -1,14 +1,14 @@
-//! Who signed: the account that an ECDSA signature over secp256k1 recovers to.
+//! Recovery of the account that made an ECDSA signature over secp256k1.
 //!
-//! Bitcoin Core's library does it, several times as fast as the pure one that signs; a test holds the two against each
-//! other. Every signature is looked at before it leaves and again where it arrives, so it counts.
+//! Uses Bitcoin Core's library, which is several times as fast as the pure-Rust one that signs; a test compares the
+//! two. The speed matters, because every signature is checked before it is sent and again on receipt.
 
 use alloy_primitives::{Address, B256, Signature};
 use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
 use secp256k1::{Message, SECP256K1};
 
-/// The account that signed `digest`; nobody where no key makes such a signature. Both halves of `s` recover: where the
-/// upper one must not serve, that is for the caller to say.
+/// Returns the account that signed `digest`; `None` if no key makes such a signature. Both low and high values of `s`
+/// recover; callers that must reject the high ones check this themselves.
 pub fn signer_of(signature: &Signature, digest: &B256) -> Option<Address> {
     let signature = signature.normalized_s();
     let mut bytes = [0; 64];
@@ -18,7 +18,7 @@ pub fn signer_of(signature: &Signature, digest: &B256) -> Option<Address> {
     let odd = if signature.v() { RecoveryId::One } else { RecoveryId::Zero };
     let signature = RecoverableSignature::from_compact(&bytes, odd).ok()?;
     let key = SECP256K1.recover_ecdsa(Message::from_digest(digest.0), &signature).ok()?;
-    // The first byte says that the key is not compressed.
+    // The first byte only marks the key as uncompressed.
     let [_, point @ ..] = key.serialize_uncompressed();
     Some(Address::from_raw_public_key(&point))
 }
@@ -32,17 +32,17 @@ mod tests {
 
     use super::*;
 
-    /// The group's order, as [SEC 2](https://www.secg.org/sec2-v2.pdf) gives it.
+    /// Order of the group, from [SEC 2](https://www.secg.org/sec2-v2.pdf).
     const ORDER: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
 
-    /// What the pure library says.
+    /// Recovery by the pure-Rust library.
     fn pure(signature: &Signature, digest: &B256) -> Option<Address> {
         signature.recover_address_from_prehash(digest).ok()
     }
 
     #[test]
     fn a_known_signature_recovers_to_its_account() {
-        // The first account of the development mnemonic, by its well-known key.
+        // First account of the development mnemonic, by its well-known key.
         let key = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
         let signer: PrivateKeySigner = key.parse().unwrap();
         let digest = B256::repeat_byte(7);
@@ -50,7 +50,7 @@ mod tests {
         let expected: Address = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266".parse().unwrap();
         assert_eq!(signer_of(&signature, &digest), Some(expected));
         assert_ne!(signer_of(&signature, &B256::repeat_byte(8)), Some(expected));
-        // The same point read as its mirror image: the other parity with the other half of `s`.
+        // Mirrored signature: the other parity with the other half of `s`.
         let mirrored = Signature::new(signature.r(), ORDER - signature.s(), !signature.v());
         assert_eq!(signer_of(&mirrored, &digest), Some(expected));
     }

@@ -1,5 +1,5 @@
-//! Which account acts: on devnets one of the development mnemonic's, on every other network a key of the key folder
-//! that the operator has named. Where nobody is named there, nobody acts.
+//! Selection of the acting account: on devnets an account of the development mnemonic, elsewhere the key that the
+//! operator has named. Without a named key no account acts there.
 
 use alloy::primitives::Address;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use bardo_sandbox::keys::Party;
 use golem_chain::network::NetworkKind;
 use golem_tools::engine::World;
 
-/// Before the number of an account of the development mnemonic. No key's name has a colon in it.
+/// Prefix of an account of the development mnemonic. Names of keys cannot contain a colon.
 const DEVELOPMENT: &str = "development:";
 
-/// An account that was picked, as far as it can be told without its password.
+/// A selected account, as far as it is known without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Picked {
-    /// Of the development mnemonic, on devnets.
+    /// Account of the development mnemonic, on devnets.
     Development {
-        /// Its number.
+        /// Number of the account, from 0.
         index: u32,
-        /// Its address.
+        /// Address of the account.
         address: Address,
     },
-    /// A key of the key folder.
+    /// Key in the key directory.
     Key(KeyEntry),
 }
 
 impl Picked {
-    /// Its address; a key file's own claim until it is opened.
+    /// Address of the account. For a key file it is unverified until the file is opened.
     pub fn address(&self) -> Address {
         match self {
             Self::Development { address, .. } => *address,
@@ -44,7 +44,7 @@ impl Picked {
         }
     }
 
-    /// The key whose password is needed before it signs.
+    /// Key that must be unlocked with its password before it signs.
     pub fn key(&self) -> Option<&KeyEntry> {
         match self {
             Self::Development { .. } => None,
@@ -53,10 +53,10 @@ impl Picked {
     }
 }
 
-/// The account that `config` asks for on these chains; none where it asks for none and there is none to be taken.
+/// Returns the account that `config` selects for these chains; `None` without a selection and a default.
 ///
 /// # Errors
-/// `WALLET_NOT_CONFIGURED` for an account that is not there or not for this kind of network.
+/// `WALLET_NOT_CONFIGURED` if the account does not exist or does not fit this kind of network.
 pub fn pick(config: &Config, world: &World) -> Result<Option<Picked>, ToolError> {
     let chains = world.chains();
     if chains.is_empty() {
@@ -83,7 +83,7 @@ fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolErro
                     asked.value
                 )));
             }
-            // It is meant for the networks that keys are for.
+            // The setting is meant for networks that use keys.
             (None, Origin::Default | Origin::File { .. } | Origin::Environment(_)) => 0,
         },
     };
@@ -105,19 +105,18 @@ fn elsewhere(config: &Config) -> Result<Option<Picked>, ToolError> {
     Ok(Some(Picked::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
 }
 
-/// The key that is named for networks that keys are for; its password is asked for before anything opens.
+/// Returns the configured key for networks that use keys, so that its password can be requested before anything opens.
 ///
 /// # Errors
-/// `WALLET_NOT_CONFIGURED` for a key that is not there.
+/// `WALLET_NOT_CONFIGURED` if the key does not exist.
 pub fn named_key(config: &Config) -> Result<Option<KeyEntry>, ToolError> {
     Ok(elsewhere(config)?.and_then(|picked| picked.key().cloned()))
 }
 
-/// The account as it can preview and rehearse; a development account can sign, too, where its chains are of this
-/// machine.
+/// Account that can preview and rehearse. A development account on local chains can also sign.
 ///
 /// # Errors
-/// `WALLET_NOT_CONFIGURED` where it is not for these chains or this ledger.
+/// `WALLET_NOT_CONFIGURED` if the account does not belong to these chains or to this ledger.
 pub fn locked(picked: &Picked, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<dyn Account>, ToolError> {
     match picked {
         Picked::Development { index, .. } => {
@@ -135,10 +134,10 @@ pub fn locked(picked: &Picked, opened: &OpenWorld, ledger: &Ledger) -> Result<Ar
     }
 }
 
-/// Opens a key for signing. Takes about half a second on purpose.
+/// Unlocks a key for signing. Takes about half a second by design.
 ///
 /// # Errors
-/// `WALLET_NOT_CONFIGURED`, with what is wrong with the file, the password or the ledger.
+/// `WALLET_NOT_CONFIGURED` with the fault of the file, the password or the ledger.
 pub async fn unlock(
     config: &Config,
     entry: &KeyEntry,
@@ -148,24 +147,25 @@ pub async fn unlock(
     let folder = DataFolder::of(config);
     let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(&folder), SystemClock.now_millis());
     let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
-    // Guessing at a start is limited like guessing anywhere else.
+    // Password attempts at startup count towards the same limit as others.
     let opening = tokio::task::spawn_blocking(move || gate.counted(now, || keystore.open(&name, &password, &ledger)));
     let opened = opening.await.map_err(|_| not_there("cannot open the key file"))?;
     let account = opened.map_err(|error| not_there(&error))?;
-    // The file may have been changed since it was picked; what was shown is what acts.
+    // The file may have changed since it was selected; the displayed account must be the acting one.
     if account.address() != claimed {
         return Err(not_there("the key file was replaced while it was being opened"));
     }
     Ok(Arc::new(account))
 }
 
-/// Key that authenticates what the account's processes tell each other through the ledger. It is derived from the
-/// account's key where that is open. The development mnemonic's keys are public, so on a devnet it comes from a secret of
-/// the instance: in a file for its owner alone beside the ledgers, or in memory where the devnet ends with this
-/// process.
+/// Key that authenticates messages between the account's processes through the ledger.
+///
+/// It is derived from the account's key if that is unlocked. Keys of the development mnemonic are public, so a devnet
+/// uses a random secret. The secret is in a private file of the data directory, or in memory if the devnet ends with
+/// this process.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE` for a secret that others can read, or that is not as it was written.
+/// `STORE_UNAVAILABLE` for a secret that others can read or that was modified.
 pub fn queue_key(
     account: &dyn Account,
     config: &Config,

@@ -1,4 +1,4 @@
-//! With whose hands a world is acted on: the account, the operator's rules, and the pipeline over both.
+//! Signing context of a network: the account, the operator's rules, and the pipeline over both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,36 +30,36 @@ use golem_chain::provider::HttpLimits;
 use golem_chain::sender::{Relay, Sender};
 use golem_tools::engine::{Acting, ApprovalMode, Paper, PaperDesk, WorldChain};
 
-/// How long a call waits that is to see its transaction's end, however late that comes.
+/// Timeout of a call that waits for the end of its transaction, however late.
 const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// What other programs on this ledger have left half-way is looked for so often.
+/// Interval of the recovery of unfinished work that other processes left on this ledger.
 const RECOVER_EVERY: Duration = Duration::from_secs(15);
 
-/// Whose hands they are, and how they are led.
+/// Signing account and the conditions under which it acts.
 #[derive(Debug)]
 pub struct Hands {
-    /// Whose money it is, and who signs; see [`super::account`].
+    /// Account that signs; see [`super::account`].
     pub account: Arc<dyn Account>,
-    /// The phase of whoever acts.
+    /// Phase of the actor.
     pub phase: watch::Receiver<Phase>,
-    /// Who must agree above the hot lane; Bardo's own safety-guardian where nobody is named.
+    /// Reviewer of actions above the hot lane; `None` for Bardo's own safety-guardian.
     pub guardian: Option<Arc<dyn Guardian>>,
-    /// How consent is come by where a call does not say.
+    /// Approval mode of calls that do not set one.
     pub approve: ApprovalMode,
-    /// Paper mode: nothing is signed, and nothing that an earlier run left is touched.
+    /// Paper mode: nothing is signed, and the remains of an earlier run are not touched.
     pub paper: bool,
-    /// Paper mode may be entered later, so its ledger is opened even while the mode is off.
+    /// True if paper mode may be entered later; its ledger is then opened even while the mode is off.
     pub may_turn: bool,
-    /// Whether it is only looked, whatever the paper switch says later: nothing left by an earlier run is touched, no
-    /// bytes are sent again and no order is handed in.
+    /// True for read-only use, regardless of later changes of paper mode: no recovery of an earlier run, no resending,
+    /// and no submission of orders.
     pub looks_only: bool,
-    /// Whether a call waits until its transactions have reached their end, rather than as long as the configuration
-    /// says.
+    /// True if calls wait until their transactions are final, instead of for the configured time.
     pub wait: bool,
 }
 
 impl Hands {
-    /// The operator's own: no Golem whose phase could change, Bardo's guardian, and what needs a yes is blocked.
+    /// Signing context of the operator: phase Thriving, Bardo's guardian, and no approvals: actions that need one are
+    /// blocked.
     pub fn of(account: Arc<dyn Account>) -> Self {
         let (_, phase) = watch::channel(Phase::Thriving);
         Self {
@@ -75,11 +75,12 @@ impl Hands {
     }
 }
 
-/// The operator's rules over this world's chains: the policy of their kind of network, the data folder's stop file, and
-/// the ledger.
+/// Operator's rules for these chains: the policy of their kind of network, the data directory's stop file, and the
+/// ledger.
 ///
 /// # Errors
-/// `VALIDATION_FAILED` for a policy that cannot be used, `STORE_UNAVAILABLE` where it cannot be told which one held last.
+/// `VALIDATION_FAILED` for a policy that cannot be used, `STORE_UNAVAILABLE` if the policy last in force cannot be
+/// read.
 pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<OperatorRules>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
@@ -93,11 +94,11 @@ pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Resu
     Ok(Arc::new(rules))
 }
 
-/// Makes what writes go through, and, unless it is only looked or rehearsed, ends what an earlier run on this ledger left
-/// half-way.
+/// Creates the pipeline for writes. Unless the use is read-only or on paper, first completes unfinished work of an
+/// earlier run on this ledger.
 ///
 /// # Errors
-/// A relay that cannot be used, or a ledger that cannot be brought to its end.
+/// An error for a relay that cannot be used, or if the recovery fails.
 pub async fn acting(
     config: &Config,
     opened: &OpenWorld,
@@ -140,7 +141,7 @@ pub async fn acting(
         true => Paper::with(on_paper, paper_desk(config, opened, ledger, &rules, &parts).await?),
         false => Paper::new(false),
     };
-    // Asked again in each round: paper mode can be left, and entered.
+    // Evaluated again in each round: paper mode can be entered and left.
     let acts = {
         let paper = paper.clone();
         move || !looks_only && !paper.on()
@@ -150,14 +151,15 @@ pub async fn acting(
     pipeline.connect_orders(orders.clone());
     if acts() {
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
-        // What a program that was killed had signed and not handed in: here, since a short call is over before a round.
+        // Orders that a killed process had signed but not submitted. Submitted here, because a short call ends before
+        // the first round.
         orders.hand_in_stored().await?;
     }
     pipeline.keep_recovering(RECOVER_EVERY, acts);
     Ok(Acting { pipeline, account, phase, approve, paper })
 }
 
-/// The paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
+/// Paper ledger beside `ledger`, with the same chains, rules, guardian and approval queue as `parts`.
 async fn paper_desk(
     config: &Config,
     opened: &OpenWorld,
@@ -184,8 +186,8 @@ async fn paper_desk(
     Ok(PaperDesk { pipeline: Pipeline::on_paper(config, paper.clone()), ledger: paper, rules: counting })
 }
 
-/// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself. Its sources of prices are its own
-/// as well: what is wrong with those of the pipeline, or kept in them, is not wrong with these.
+/// Bardo's own safety-guardian. It reads chains, prices and the policy file by itself. Its price sources are separate,
+/// so faults or cached values of the pipeline's sources do not affect it.
 fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Guardian>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
@@ -217,7 +219,7 @@ fn pipeline_chain(
     Ok(PipelineChain { ground, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
 }
 
-/// The private relay that is configured for a chain, if one is.
+/// Configured private relay of a chain, if any.
 fn relay(settings: &ChainSettings, chain_id: u64, clock: &Arc<dyn Clock>) -> Result<Option<Relay>, ToolError> {
     let Some(relay) = &settings.relay else { return Ok(None) };
     let status = settings.relay_status.as_ref().map(|status| status.value.clone());

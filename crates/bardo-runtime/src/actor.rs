@@ -1,6 +1,7 @@
-//! Who lives in a session: the seam between the session, which furnishes a seat, and whoever sits in it. A seat holds
-//! all that an actor may touch: tools through its own executor, events in its own name, the operator's words, and what
-//! holds it back. An actor never sees a signer, a ledger or the operator's answers but through its calls.
+//! Interface between the session and the actor that lives in it.
+//!
+//! A [`Seat`] holds everything that an actor may access: tools through its own executor, events in its own name, the
+//! operator's messages, and the stops. Signer, ledger and approvals are reachable only through tool calls.
 
 mod living;
 
@@ -23,72 +24,74 @@ use golem_tools::engine::{Executor, World};
 
 pub use living::{HEARTBEAT, Living};
 
-/// The show that an actor was born with: the session gives its cues, and both tell how it goes.
+/// The scenario that an actor starts with. The session triggers its cues; both report its progress.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// The show.
+    /// Scenario that is played.
     pub scenario: Scenario,
-    /// How it goes.
+    /// Progress of the scenario.
     pub played: watch::Sender<Played>,
-    /// When it was asked for, on the clock's steady scale in milliseconds: what began before was another show.
+    /// Time of the request, in milliseconds of the clock's monotonic scale: a scenario that began earlier is another
+    /// one.
     pub asked_at: u64,
 }
 
-/// What an actor gets.
+/// Everything that the session gives an actor.
 #[derive(Debug)]
 pub struct Seat {
-    /// In whose name it acts.
+    /// Id under which the actor acts.
     pub golem_id: GolemId,
-    /// The only way to do anything.
+    /// Executor of tool calls, the only way to act.
     pub executor: Executor,
-    /// Where it says what it thinks and does.
+    /// Event stream for the actor's own events.
     pub fabric: Fabric,
-    /// What time it is.
+    /// Clock of the session.
     pub clock: Arc<dyn Clock>,
-    /// The phase its calls are decided in; set by whoever keeps its vitals.
+    /// Phase that its calls are checked against; set by the owner of its vitals.
     pub phase: watch::Sender<Phase>,
-    /// What the operator says to it.
+    /// Messages of the operator.
     pub words: mpsc::Receiver<SafeText>,
-    /// The shows it is to play.
+    /// Scenarios that it is asked to play.
     pub shows: mpsc::Receiver<Scenario>,
-    /// The stop in force. From [`StopLevel::Pause`] on nothing new begins; the pipeline holds that in any case.
+    /// Stop in force. From [`StopLevel::Pause`] on the actor begins nothing new; the pipeline enforces this in any
+    /// case.
     pub stop: watch::Receiver<Option<StopLevel>>,
-    /// The role it has.
+    /// Name of its archetype.
     pub role: SafeText,
-    /// All roles.
+    /// All archetypes that were loaded.
     pub roles: Arc<Archetypes>,
-    /// The world its vitals are read from.
+    /// Chains and accounts that its vitals are read from.
     pub world: Arc<World>,
-    /// Where it remembers.
+    /// Database for its memory.
     pub store: Store,
-    /// The stop file, which it can set like everybody else; its papers are in the folder beside it.
+    /// Stop file, which the actor can set like any other process. Its documents are in the folder beside it.
     pub stop_file: StopFile,
-    /// The name it puts into that file.
+    /// Name that it writes into the stop file.
     pub halts_as: SafeText,
-    /// Set when the session ends: begin nothing new, and return once all calls are answered.
+    /// True when the session ends: begin nothing new, and return once all calls are answered.
     pub leaving: watch::Receiver<bool>,
-    /// Holds the time, where somebody moves it, until the actor takes part in it by itself.
+    /// Registration with a simulated clock until the actor registers itself.
     pub attendance: Attendance,
 }
 
-/// Somebody who lives in a session.
+/// An actor that lives in a session.
 pub trait Actor: Send {
-    /// Lives, until told to leave.
+    /// Runs until the session asks it to leave.
     fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()>;
 
-    /// The show it plays, where it plays one.
+    /// Scenario that it plays, if any.
     fn script(&self) -> Option<Script> {
         None
     }
 }
 
 impl Seat {
-    /// Says something in its own name.
+    /// Emits an event in the actor's name.
     pub fn say(&self, kind: EventKind) {
         self.fabric.emit(&self.golem_id, None, kind);
     }
 
-    /// Whether it must not begin anything new.
+    /// True if it must not begin anything new.
     pub fn held(&self) -> bool {
         self.stop.borrow().is_some() || *self.leaving.borrow()
     }

@@ -1,5 +1,4 @@
-//! What others may take of an account's tokens, by the chain's word: one list, which the screen shows and
-//! `bardo reconcile` tells.
+//! Allowances of an account as the chain reports them: the list that the screen and `bardo reconcile` show.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::{BookToken, Contract, Network};
 use golem_tools::engine::WorldChain;
 
-/// Contracts that take tokens from a wallet here.
+/// Contracts of the address book that take tokens from a wallet.
 const SPENDERS: [Contract; 6] = [
     Contract::Permit2,
     Contract::UniversalRouter,
@@ -28,12 +27,12 @@ const SPENDERS: [Contract; 6] = [
     Contract::OriginSettler,
 ];
 
-/// What others may take of the listed tokens of `owner`, on the tokens themselves and inside Permit2, and of which of them
-/// that could not be read; with what signed orders may still take of it, by the ledger, where that tells. Where a listed
-/// token has no contract, nothing can be taken.
+/// Reads the allowances on the listed tokens of `owner`, on the tokens themselves and inside Permit2, and lists tokens
+/// that could not be read. Adds the amount that signed orders may still take, if the ledger can be read. A listed token
+/// without a contract has no allowances.
 ///
 /// # Errors
-/// The chain does not answer.
+/// An error if the chain does not answer.
 pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Result<AllowancesNow, ToolError> {
     let network = chain.network();
     let mut calls = Calls::default();
@@ -110,8 +109,8 @@ fn row(
     })
 }
 
-/// Notes what signed orders may still take, by token, of what Permit2 may take of it, an exact amount. What an order leaves
-/// when it ends without having been filled stands until somebody takes it back, and should not look like one that is needed.
+/// Adds to exact allowances of Permit2 the amount that signed orders may still take, by token. The allowance of an
+/// order that ended unfilled stays until it is revoked, and must not look as if it were needed.
 fn note_promised(rows: &mut [AllowanceNow], permit2: Option<Address>, promised: &BTreeMap<Address, U256>) {
     for row in rows {
         if !row.through_permit2 && !row.unlimited && Some(row.spender) == permit2 {

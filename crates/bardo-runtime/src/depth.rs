@@ -1,21 +1,21 @@
-//! What the configuration says of one chain, and how deep what happened there must lie before it is final.
+//! Settings of a single chain, and the confirmations it needs.
 
 use bardo_base::config::{ChainSettings, Config};
 use golem_chain::network::{Network, resolve};
 use golem_chain::sender::SenderRules;
 
-/// What is set for a chain, under whatever name it was set.
+/// Settings of a chain, under any of its names.
 pub(super) fn settings_of<'c>(config: &'c Config, network: &Network) -> Option<&'c ChainSettings> {
     let meant = |name: &str| resolve(name, std::slice::from_ref(network)).is_ok();
     config.chains.iter().find(|(name, _)| meant(name)).map(|(_, settings)| settings)
 }
 
-/// How many blocks, its own included, must lie on what is final there; nothing where the chain's kind says it.
+/// Configured confirmations, including the block itself; `None` for the default of the network's kind.
 pub(super) fn confirmations(config: &Config, network: &Network) -> Option<u64> {
     settings_of(config, network)?.confirmations.as_ref().map(|setting| setting.value)
 }
 
-/// How a chain is sent to.
+/// Rules for sending transactions to a chain.
 pub(super) fn sender_rules(config: &Config, network: &Network) -> SenderRules {
     let usual = SenderRules::for_network(network.kind, network.block_millis);
     SenderRules { confirmations: confirmations(config, network).unwrap_or(usual.confirmations), ..usual }
@@ -27,7 +27,7 @@ pub(super) mod tests {
     use bardo_base::config::{Environment, Flags};
     use golem_chain::network::by_id;
 
-    /// What is read from a configuration file of this text, and the folder it stands in.
+    /// Loads a configuration file with this text, in a temporary folder.
     pub fn config(file: &str) -> (tempfile::TempDir, Config) {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), file).unwrap();
@@ -42,7 +42,7 @@ pub(super) mod tests {
         let [ethereum, sepolia] = [1, 11_155_111].map(|id| by_id(id).unwrap());
         assert_eq!(confirmations(&config, ethereum), Some(12));
         assert_eq!(sender_rules(&config, ethereum).confirmations, 12);
-        // Of another chain nothing was said: a public chain's newest block may go.
+        // Other chains keep the default of their kind.
         assert_eq!(confirmations(&config, sepolia), None);
         assert_eq!(sender_rules(&config, sepolia).confirmations, 2);
     }

@@ -1,17 +1,16 @@
-//! Wires what the rooms below offer into something that runs: a network into the world that tools see, the data folder
-//! that belongs to it, what writes go through, and all of it into a session that a console watches and steers. What is
-//! allowed is decided below, in `safety`.
+//! Assembles the lower crates into a running system: connected networks, their data directory, the pipeline for writes,
+//! and a session for the console. Permissions are decided in the safety crate.
 //!
-//! | file | holds |
+//! | module | contents |
 //! |---|---|
-//! | `world`, `orders`, `quotes` | connected chains, their order and relayer services, and who quotes, for the tools |
-//! | `account`, `acting`, `policy` | whose hands act, what their writes go through, under which policy |
-//! | `data` | the data folder, and which database belongs to which network |
-//! | `session`, `actor` | one running network with whoever lives in it |
-//! | `questions` | what waits for the operator, here and in other programs on the same ledger |
-//! | `allowances`, `reconcile` | what others may take; an account that something else has used |
+//! | `world`, `orders`, `quotes` | connected chains, their order and relayer services, and the quote source |
+//! | `account`, `acting`, `policy` | signing account, its pipeline, and its policy |
+//! | `data` | the data directory, and the database of each network |
+//! | `session`, `actor` | a running network and the actor in it |
+//! | `questions` | approval requests of this process and of other processes on the same ledger |
+//! | `allowances`, `reconcile` | allowances of an account; accounts that were used outside the ledger |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
-//! | `market` | prices and pools as the Network screen shows them |
+//! | `market` | prices and pools for the Network screen |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -54,16 +53,17 @@ pub use orders::{SettlingService, auctions, orders, settling_services};
 pub use tool_info::tool_info;
 pub use world::{OpenError, OpenWorld, open, open_telling};
 
-/// All roles, built in and of the operator's own, held against the rules of delegation and the tools there are.
+/// Loads all archetypes, built-in and custom, and validates them against the rules of delegation and the existing
+/// tools.
 ///
 /// # Errors
-/// [`ArchetypeError::Unreadable`] for the folder. What is wrong with single roles is in [`Archetypes::broken`], drawn where
-/// it is a path from role to role.
+/// [`ArchetypeError::Unreadable`] for the folder. Faults of single archetypes are in [`Archetypes::broken`], with the
+/// delegation path where one matters.
 pub fn roles(config: &Config, catalog: &Catalog) -> Result<Archetypes, ArchetypeError> {
     Ok(Archetypes::load(Some(&archetype_folder(config)))?.with_tools_of(catalog))
 }
 
-/// Where archetypes of the operator's own are: beside the configuration.
+/// Folder of custom archetypes, beside the configuration file.
 pub fn archetype_folder(config: &Config) -> PathBuf {
     config.file.with_file_name("archetypes")
 }

@@ -1,4 +1,4 @@
-//! Who settles signed orders on each chain of a world, and which auction each chain uses.
+//! Settlement services for signed orders on each chain, and the auction type of each chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use golem_protocols::uniswap::gateway::OrderGateway;
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::service::HttpOrders;
 
-/// Base's ids: blocks there are ordered by priority fee, and so are auctions.
+/// Chain ids of Base: its blocks are ordered by priority fee, and so are auctions.
 const BASE: [u64; 3] = [8_453, 84_532, DEVNET_BASE];
-/// Arbitrum's ids: its blocks come too fast for auctions by the second.
+/// Chain ids of Arbitrum: its blocks are too fast for auctions by the second.
 const ARBITRUM: [u64; 2] = [42_161, 421_614];
 
-/// Which kind of auction is offered on which chain of `opened`: what a quote says without a ledger at hand.
+/// Auction types of the chains of `opened` that offer auctions, for quotes without a ledger.
 pub async fn auctions(config: &Config, opened: &OpenWorld) -> BTreeMap<u64, OrderKind> {
     let offered = order_chains(config, opened).await.into_iter().filter(|chain| chain.auctions.is_some());
     offered.map(|chain| (chain.client.chain_id(), chain.kind)).collect()
 }
 
-/// Connects the chains of `opened` with those who settle orders there, and begins to follow what was signed. Whoever
-/// only looks or rehearses hands nothing in (`hands_in`, asked in each round).
+/// Connects the chains of `opened` with their settlement services and begins to track signed orders. Orders are
+/// submitted only while `hands_in` returns true; it is evaluated in each round.
 pub async fn orders(
     config: &Config,
     opened: &OpenWorld,
@@ -60,12 +60,12 @@ pub async fn orders(
     orders
 }
 
-/// A service that settles signed orders, as it is configured.
+/// A configured service that settles signed orders.
 #[derive(Debug, Clone)]
 pub struct SettlingService {
-    /// What it settles.
+    /// Kind of order that it settles, in words.
     pub settles: &'static str,
-    /// Its address, without anything secret.
+    /// Address of the service, without credentials.
     pub place: String,
     service: Result<JsonService, String>,
 }
@@ -77,10 +77,10 @@ impl SettlingService {
         Self { settles, place, service }
     }
 
-    /// Checks that it answers. A refusal is an answer.
+    /// Checks that the service answers. A rejection counts as an answer.
     ///
     /// # Errors
-    /// In words, why it cannot be used.
+    /// A sentence that says why the service cannot be used.
     pub async fn check(&self) -> Result<(), String> {
         match self.service.as_ref().map_err(Clone::clone)?.get("").await {
             Ok(_) | Err(ServiceError::Refused(_) | ServiceError::Nonsense(_) | ServiceError::Busy { .. }) => Ok(()),
@@ -89,7 +89,7 @@ impl SettlingService {
     }
 }
 
-/// The services that would settle orders of these chains over the network; none on the embedded devnet, which has its own.
+/// Network services that settle orders of these chains; empty for the embedded devnet, which has its own.
 pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<SettlingService> {
     let served = served(opened).await;
     let named = [("auctions", served.order_service), ("bridges", served.intent_service)];
@@ -104,7 +104,7 @@ pub async fn settling_services(config: &Config, opened: &OpenWorld) -> Vec<Settl
 
 async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
     let served = served(opened).await;
-    // One that cannot be used is told of by whoever asks it for quotes, and by the doctor.
+    // Errors of the API are reported by the quote source and by the doctor.
     let api = trading_api(config).ok().flatten().map(|api| api.service().clone());
     let chains = opened.world.chains().iter().map(|chain| {
         let network = chain.network();
@@ -115,7 +115,7 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
             service
         });
         let auctions = auctions.or_else(|| {
-            // Uniswap's own service settles what is real; a devnet's is the one that it names itself.
+            // Uniswap's own service settles orders of public networks; a devnet names its own service.
             let service = match network.kind {
                 NetworkKind::Devnet => JsonService::new(served.order_service.as_deref()?).ok()?,
                 NetworkKind::Test | NetworkKind::Real => api.clone()?,
@@ -145,7 +145,7 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
     chains.collect()
 }
 
-/// The auction of a chain: what the configuration says, or what fits how its blocks are made.
+/// Auction type of a chain: the configured one, or the one that suits its block production.
 fn kind(config: &Config, network: &Network) -> OrderKind {
     let configured = config
         .order_types
@@ -159,8 +159,8 @@ fn kind(config: &Config, network: &Network) -> OrderKind {
     })
 }
 
-/// What a devnet in another process serves beside its chains. Only a devnet's word counts: elsewhere nobody is named
-/// by an endpoint to whom signed orders would then be handed.
+/// Services that a devnet in another process offers besides its chains. Only devnets may name services: elsewhere an
+/// endpoint could direct signed orders to a service of its choice.
 async fn served(opened: &OpenWorld) -> Description {
     if opened.sandbox.is_some() {
         return Description::default();
@@ -201,7 +201,7 @@ mod tests {
         let devnet = |id| Network::devnet("somewhere", id, Default::default());
         assert_eq!(kind(&plain, &devnet(DEVNET_BASE)), OrderKind::Priority);
         assert_eq!(kind(&plain, &devnet(DEVNET_BASE - 1)), OrderKind::DutchV2);
-        // So that a devnet can show all three.
+        // Configurable, so that a devnet can demonstrate all three.
         for (name, expected) in
             [("DUTCH_V2", OrderKind::DutchV2), ("DUTCH_V3", OrderKind::DutchV3), ("PRIORITY", OrderKind::Priority)]
         {

@@ -1,5 +1,5 @@
-//! Which policy holds on which network: one file for devnets, one for everything else, each beside
-//! the configuration, each with a preset that stands for it while it is absent.
+//! Policy of each kind of network: one file for devnets and one for all other networks, beside the configuration file,
+//! each with a preset that applies while the file is absent.
 
 use std::path::PathBuf;
 
@@ -9,40 +9,40 @@ use bardo_safety::policy::{Keeper, PolicyError, Preset, enforceable};
 use golem_chain::network::{NetworkKind, Plan, PlanError};
 use golem_tools::ALL_TOOL_DEFS;
 
-/// The policy of test networks and of real ones. Without it nothing is signed there.
+/// Policy file of test networks and real networks. Without it nothing is signed there.
 const FILE: &str = "policy.toml";
-/// The policy of devnets. Without it the demo's figures hold.
+/// Policy file of devnets. Without it the demo preset applies.
 const DEVNET_FILE: &str = "policy-devnet.toml";
 
-/// Where the policy is kept, and what holds without the file.
+/// Path of the policy file, and the preset that applies without it.
 pub fn place(config: &Config, devnet: bool) -> (PathBuf, Preset) {
     let (file, absent) = if devnet { (DEVNET_FILE, Preset::Demo) } else { (FILE, Preset::ReadOnly) };
     (config.file.with_file_name(file), absent)
 }
 
-/// Opens the policy of this kind of network, for the tools that Bardo brings.
+/// Opens the policy of this kind of network, for the built-in tools.
 ///
 /// # Errors
-/// [`PolicyError`] where there is a file that cannot be used, or a rule that nothing would hold these tools to.
+/// [`PolicyError`] for a file that cannot be used, or a rule that nothing would enforce for these tools.
 pub fn open(config: &Config, devnet: bool) -> Result<Keeper, PolicyError> {
     let installed: Vec<Category> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
     open_for(config, devnet, &installed)
 }
 
-/// The same for tools of these categories.
+/// Opens the policy for tools of these categories.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as for [`open`].
 pub fn open_for(config: &Config, devnet: bool, installed: &[Category]) -> Result<Keeper, PolicyError> {
     enforceable(installed)?;
     let (path, absent) = place(config, devnet);
     Keeper::open(path, absent)
 }
 
-/// Whether everything the configuration asks for is a devnet's, as far as can be told without asking.
+/// True if all configured chains are devnets, as far as the configuration shows.
 ///
 /// # Errors
-/// [`PlanError`] where the configuration names no network that could be worked on.
+/// [`PlanError`] if the configuration names no usable network.
 pub fn is_devnet(config: &Config) -> Result<bool, PlanError> {
     Ok(match Plan::from_config(config)? {
         Plan::Devnet => true,

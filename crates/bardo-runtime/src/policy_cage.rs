@@ -1,6 +1,7 @@
-//! An account's rules in PolicyCage: what the chain has, what follows from the policy, and the operator's change of them.
+//! An account's rules in PolicyCage: their on-chain state, the rules derived from the policy, and the operator's
+//! changes.
 //!
-//! Not here: what follows from a policy (`safety::cage::derive`), and the question to the operator (`cli::policy_cage`).
+//! The derivation is in `safety::cage::derive`, the operator's prompt in `cli::policy_cage`.
 
 use std::sync::Arc;
 
@@ -27,12 +28,12 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_tools::engine::{Acting, WorldChain};
 
-/// Gas of a call that writes nothing, in gas units, the transaction's own included.
+/// Gas of a call that writes no storage, including the transaction's base cost, in gas units.
 const BASE_GAS: u64 = 120_000;
-/// Gas of one storage slot that is written or cleared, in gas units, its calldata and copying included.
+/// Gas per storage slot that is written or cleared, including calldata and copying, in gas units.
 const SLOT_GAS: u64 = 30_000;
 
-/// What the change of the rules is recorded as. Not in the catalog: no agent can propose it.
+/// Metadata under which a change of the rules is recorded. Not in the catalog: no agent can propose it.
 const META: ToolMeta = ToolMeta {
     name: "policy_cage",
     description: "Sets or clears the rules that PolicyCage keeps of the account.",
@@ -53,39 +54,39 @@ const META: ToolMeta = ToolMeta {
     spenders: &[],
 };
 
-/// An account's rules on one chain, beside those that follow from the policy.
+/// An account's rules on one chain, and those that the policy implies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CageState {
-    /// The chain's name.
+    /// Name of the chain.
     pub chain: String,
-    /// Its EIP-155 id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The account.
+    /// Address of the account.
     pub account: Address,
-    /// The contract.
+    /// Address of the PolicyCage contract.
     pub contract: Address,
-    /// The rules that the chain has; `None` where the account has set none.
+    /// Rules on chain; `None` if the account has set none.
     pub on_chain: Option<Rules>,
-    /// The rules that follow from the policy, or why none do.
+    /// Rules derived from the policy, or the reason that none can be derived.
     pub by_policy: Result<Derived, DeriveError>,
-    /// Every rule that differs; empty where one side has none.
+    /// Rules that differ; empty if one side has none.
     pub differences: Vec<Difference>,
 }
 
-/// How the chain compares with the policy.
+/// Comparison of the on-chain rules with the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CageStatus {
-    /// The account has set no rules: the contract binds nothing.
+    /// The account has set no rules: the contract restricts nothing.
     None,
-    /// The chain has exactly what follows from the policy.
+    /// The on-chain rules are exactly those derived from the policy.
     Agrees,
-    /// It has other rules.
+    /// The on-chain rules differ.
     Differs,
 }
 
 impl CageState {
-    /// How the chain compares with the policy.
+    /// Compares the on-chain rules with the policy.
     pub fn status(&self) -> CageStatus {
         match (&self.on_chain, &self.by_policy) {
             (None, _) => CageStatus::None,
@@ -95,12 +96,12 @@ impl CageState {
     }
 }
 
-/// What to do with the rules.
+/// A change of the on-chain rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CageChange {
-    /// Set exactly these.
+    /// Replaces the rules with these.
     Set(Rules),
-    /// Clear them.
+    /// Clears the rules.
     Clear,
 }
 
@@ -112,17 +113,17 @@ impl CageChange {
         }
     }
 
-    /// What a password is asked for, where the network takes one.
+    /// Authorisation that the change needs, with a password where the network requires one.
     pub fn authorisation(&self, state: &CageState) -> Authorisation {
         let CageState { chain_id, account, .. } = *state;
-        // The id has a fixed length, so that no other chain and calldata come to the same.
+        // The id has a fixed length, so that other chain ids and calldata cannot give the same hash.
         let change = keccak256([&chain_id.to_be_bytes()[..], &self.calldata()].concat());
         Authorisation::PolicyCage { account, change: Box::new(change) }
     }
 
-    /// The most gas that it takes in place of what the chain has, in gas units.
+    /// Maximum gas of replacing the on-chain rules, in gas units.
     fn gas(&self, on_chain: Option<&Rules>) -> u64 {
-        // An asset takes four slots; a function and a spender one each.
+        // An asset takes four slots; a function and a spender take one each.
         let slots = |rules: &Rules| {
             let assets = rules.assets.len().saturating_mul(4);
             let slots = assets.saturating_add(rules.calls.len()).saturating_add(rules.spenders.len());
@@ -136,10 +137,10 @@ impl CageChange {
     }
 }
 
-/// The rules of `account` on every connected chain whose address book names the contract.
+/// Rules of `account` on every connected chain whose address book names the contract.
 ///
 /// # Errors
-/// A chain does not answer, or the book of none names the contract.
+/// An error if a chain does not answer, or if no address book names the contract.
 pub async fn states(opened: &OpenWorld, account: Address, policy: &Policy) -> Result<Vec<CageState>, ToolError> {
     let mut all = Vec::new();
     for chain in opened.world.chains() {
@@ -184,11 +185,11 @@ async fn read(chain: &WorldChain, account: Address, policy: &Policy) -> Result<C
     })
 }
 
-/// Makes the change: previewed, asked about at the approval queue as a privileged action, and committed through the whole
-/// pipeline. `proof` is the operator's, of exactly this change.
+/// Applies the change: preview, approval request for a privileged action, and commit through the whole pipeline.
+/// `proof` is the operator's authorisation of exactly this change.
 ///
 /// # Errors
-/// What blocks it, or that the operator did not approve.
+/// The refusal of the pipeline, or an error if the operator did not approve.
 pub async fn change(
     acting: &Acting,
     opened: &OpenWorld,

@@ -1,6 +1,6 @@
-//! What waits for the operator: questions made from the approval queue, and answered there.
+//! Approval requests for the operator: their view models, and their answers.
 //!
-//! A question about an action mirrors the one on the approval queue, which alone decides whether an answer counts.
+//! A request about an action mirrors the one on the approval queue, which alone decides whether an answer counts.
 
 pub mod answering;
 mod mirror;
@@ -10,7 +10,7 @@ use bardo_session::questions::{About, Question};
 
 pub use mirror::{Listed, Told, mirror};
 
-/// Whether everything that it shows of the signed bytes is what its hash binds, recomputed here.
+/// True if the displayed parts of the signed bytes are those that the hash binds, recomputed here.
 pub fn is_bound(question: &Question) -> bool {
     match &question.about {
         About::Action(action) => mirror::is_bound(&question.title, action),

@@ -1,4 +1,4 @@
-//! Who is asked for quotes in a world: what the configuration names or sets up, or Bardo's own router.
+//! Quote source of the tools: the configured one, or Bardo's own router.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use golem_protocols::uniswap::sidecar::Sidecar;
 use golem_protocols::uniswap::trading::TradingApi;
 use golem_tools::engine::World;
 
-/// The Trading API as it is set up; nothing where there is no key.
+/// Client of the Trading API, if a key is configured.
 ///
 /// # Errors
-/// [`BadAddress`] for an address or a key that cannot be used.
+/// [`BadAddress`] for an invalid address or key.
 pub fn trading_api(config: &Config) -> Result<Option<TradingApi>, BadAddress> {
     let quotes = &config.quotes;
     let Some(key) = &quotes.api_key else { return Ok(None) };
@@ -21,7 +21,7 @@ pub fn trading_api(config: &Config) -> Result<Option<TradingApi>, BadAddress> {
     TradingApi::new(base, &key.value).map(Some)
 }
 
-/// Who is asked. Uniswap's public API knows no devnet: a key alone does not send a devnet's questions there.
+/// Selected quote source. Uniswap's public API does not serve devnets, so an API key alone does not select it there.
 pub(super) fn source(config: &Config, world: &World) -> Arc<dyn QuoteSource> {
     let quotes = &config.quotes;
     let devnets = world.chains().iter().all(|chain| chain.network().kind == NetworkKind::Devnet);

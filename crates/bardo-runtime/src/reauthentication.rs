@@ -1,4 +1,4 @@
-//! The password check before something lets more through, with every refused attempt on the audit log.
+//! Password check before a restriction is loosened, with every failed attempt in the audit log.
 
 use super::data::DataFolder;
 use bardo_base::clock::Clock;
@@ -8,16 +8,16 @@ use bardo_safety::audit::{Kind, Note, Trail};
 use bardo_safety::custody::{KeyName, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 
-/// The password check of a data folder.
+/// Password check of a data directory.
 pub fn of(folder: &DataFolder) -> Reauthentication {
     Reauthentication::new(folder.root(), folder.keys())
 }
 
-/// A proof for `wanted`, where the passwords are right. `devnet`: it concerns devnets only. A refused attempt goes on
-/// `trails`.
+/// Creates a proof for `wanted` if the passwords are correct. `devnet`: it concerns devnets only. A failed attempt is
+/// recorded in the audit logs `trails`.
 ///
 /// # Errors
-/// [`ReauthenticationError`]: there is no proof.
+/// A [`ReauthenticationError`] if no proof could be created.
 pub async fn prove(
     folder: &DataFolder,
     trails: &[Trail],

@@ -1,7 +1,7 @@
-//! What an account's chain says of it and what the ledger says, side by side; and the operator's word that the chain is
-//! right. An account that was used outside of this ledger signs nothing until that word is given (`chain::sender::lane`).
+//! Comparison of an account's on-chain state with the ledger, and the operator's confirmation that the chain is right.
+//! An account that was used outside of this ledger signs nothing until that confirmation (`chain::sender::lane`).
 //!
-//! Not here: the question to the operator (`cli::reconcile`).
+//! The operator's prompt is in `cli::reconcile`.
 
 use std::sync::Arc;
 
@@ -30,63 +30,63 @@ use golem_chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, Sen
 use golem_chain::token::TokenId;
 use golem_tools::engine::{Acting, ToolDef, WorldChain};
 
-/// Gas that an approval may use, in gas units; tokens behind proxies need more than plain ones.
+/// Gas limit of an approval, in gas units; tokens behind proxies need more than plain ones.
 const FILLER_GAS: u64 = 120_000;
 
-/// One account on one chain, as both tell it.
+/// State of one account on one chain, by chain and by ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Standing {
-    /// The chain's name.
+    /// Name of the chain.
     pub chain: String,
-    /// Its EIP-155 id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The account.
+    /// Address of the account.
     pub account: Address,
-    /// The next nonce by the chain's blocks.
+    /// Next nonce by the chain's blocks.
     pub chain_next: u64,
-    /// The same, with what waits at the endpoint.
+    /// Next nonce including the endpoint's pending transactions.
     pub chain_pending: u64,
-    /// The next nonce by the ledger; `None` where the account never signed from it.
+    /// Next nonce by the ledger; `None` if the account never signed from it.
     pub ledger_next: Option<u64>,
-    /// Nonces that the chain has spent and the ledger knows nothing of, the first and the last.
+    /// First and last nonce that the chain has used without the ledger's knowledge.
     pub outside: Option<(u64, u64)>,
-    /// Whether something that is not in the ledger still waits at the endpoint.
+    /// True if the endpoint has a pending transaction that is not in the ledger.
     pub waits_outside: bool,
-    /// Spans of nonces, first and last, that the ledger is past and the chain is not, with nothing of the ledger's signed
-    /// with them: an endpoint once told too high a nonce.
+    /// Ranges of nonces (first, last) that the ledger has passed and the chain has not, without a signed transaction:
+    /// an endpoint once reported too high a nonce.
     pub ahead: Vec<(u64, u64)>,
-    /// Nonces of transactions of ours without an end.
+    /// Nonces of the ledger's transactions without a final result.
     pub open: Vec<u64>,
-    /// Nonces given back below those: what waits behind them goes on with the next transaction.
+    /// Freed nonces below those: transactions behind them continue with the next transaction.
     pub gaps: Vec<u64>,
-    /// Allowances that a plan gave before its program ended.
+    /// Allowances that a plan granted before its process ended.
     pub left_over: Vec<LeftOver>,
-    /// Everything that others may take of the listed tokens, as the screen shows it.
+    /// Allowances on the listed tokens, as the screen shows them.
     pub allowances: AllowancesNow,
 }
 
 impl Standing {
-    /// Whether the two contradict each other, so that the operator has to say that the chain is right.
+    /// True if chain and ledger contradict each other, so that the operator must confirm the chain's state.
     pub fn needs_word(&self) -> bool {
         self.outside.is_some() || self.waits_outside || !self.ahead.is_empty()
     }
 
-    /// What going on from the chain's nonces, as they are here, has to be authorised as.
+    /// Authorisation for continuing from the nonces shown here.
     pub fn authorisation(&self) -> Authorisation {
         let Self { chain_id, account, chain_next: next, chain_pending: pending, .. } = *self;
         Authorisation::Reconcile { chain_id, account, next, pending }
     }
 
-    /// Whether there is anything to be told.
+    /// True if there is nothing to report.
     pub fn is_even(&self) -> bool {
         !self.needs_word() && self.gaps.is_empty() && self.left_over.is_empty()
     }
 }
 
-/// Both sides for one account, on every chain that answers.
+/// State of one account on every connected chain.
 ///
 /// # Errors
-/// The ledger cannot be read, or a chain does not answer.
+/// An error if the ledger cannot be read or a chain does not answer.
 pub async fn standings(
     opened: &OpenWorld,
     ledger: &Ledger,
@@ -100,9 +100,9 @@ pub async fn standings(
         let chain_id = chain.network().chain_id;
         let lane = ledger.store.read(|connection| sender::lane(connection, chain_id, account)).map_err(unread)?;
         let ChainNonces { latest, pending } = seen;
-        // An account that is new to the ledger is taken as the chain has it.
+        // For an account that is new to the ledger, the chain's nonce applies.
         let next = lane.next.unwrap_or(latest);
-        // Nonces that were taken here, and that nothing of ours was signed with, may be spent as well.
+        // Nonces that were reserved here but never signed with may have been used elsewhere, too.
         let first = lane.free.iter().chain(&lane.reserved).copied().filter(|nonce| *nonce < latest).min();
         let first = first.unwrap_or(next);
         let left_over = left_over.iter().filter(|one| one.chain_id == chain_id && one.owner == account);
@@ -127,7 +127,7 @@ pub async fn standings(
     Ok(all)
 }
 
-/// Why the chain's word was not taken over.
+/// Errors of adopting the chain's nonces.
 #[derive(Debug, thiserror::Error)]
 enum TakeOverError {
     #[error(transparent)]
@@ -140,10 +140,12 @@ enum TakeOverError {
     Changed,
 }
 
-/// Goes on from where the chain is, if it still says what was shown; that, and by whom, goes on the trail.
+/// Continues from the chain's nonces if they are still those that were shown. The change and its author are recorded in
+/// the audit log.
 ///
 /// # Errors
-/// It was not proved that the operator decided, the chain says something else now, transactions of ours have no end yet, or something of others still waits.
+/// An error if the proof is invalid, the chain's state has changed, a transaction of the ledger has no final result, or
+/// a foreign transaction is still pending.
 pub async fn take_over(
     opened: &OpenWorld,
     ledger: &Ledger,
@@ -179,12 +181,12 @@ pub async fn take_over(
     })
 }
 
-/// Takes an allowance back, or, where there is none, sets to nothing what the account itself may take of its own WETH:
-/// either fills the lowest gap, so that what waits behind it goes on, and no endpoint's word decides over an amount. It goes
-/// through the whole pipeline like any other write.
+/// Fills the lowest gap in the nonces, so that later transactions continue. Revokes the given allowance, or else sets
+/// the account's WETH allowance to itself to zero, so that no endpoint's answer determines an amount. The write passes
+/// the whole pipeline.
 ///
 /// # Errors
-/// What stands against it.
+/// The refusal of the pipeline.
 pub async fn fill(
     acting: &Acting,
     chain: &WorldChain,
@@ -245,7 +247,7 @@ pub async fn fill(
     acting.pipeline.commit(permit_id, Consent::Always).await.map_err(|refusal| refusal.error())
 }
 
-/// Asked for nonces only, which no depth concerns.
+/// Reads nonces only, for which confirmations are irrelevant.
 fn sender_to(chain: &WorldChain, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Sender {
     let rules = SenderRules::for_network(chain.network().kind, chain.network().block_millis);
     Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), None, rules)

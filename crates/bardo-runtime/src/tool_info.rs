@@ -1,11 +1,11 @@
-//! Tools of the catalog as a screen shows them.
+//! Tools of the catalog as screens show them.
 
 use bardo_base::model::{Phase, Profile};
 use bardo_base::text::SafeText;
 use bardo_session::handle::ToolInfo;
 use golem_tools::engine::{Entry, categories_of};
 
-/// A tool of the catalog, as a screen shows it.
+/// View model of a tool.
 pub fn tool_info(entry: &Entry) -> ToolInfo {
     let meta = &entry.def.meta;
     let text = |words: &str| SafeText::clean(words, 2_000);

@@ -1,4 +1,4 @@
-//! From the configuration to the world that tools see.
+//! Connection of the configured chains, as tools see them.
 
 use std::sync::Arc;
 
@@ -16,46 +16,46 @@ use golem_chain::price::{FixedPriceError, PriceChain};
 use golem_chain::provider::{ChainClient, ConnectError, ConnectRules};
 use golem_tools::engine::{LostChain, World, WorldChain};
 
-/// A world, and the devnet in it where there is one: without it its chains would stop.
+/// Connected chains with their embedded devnet, which must stay alive for them to run.
 #[derive(Debug)]
 pub struct OpenWorld {
-    /// What tools see.
+    /// Chains and accounts as tools see them.
     pub world: World,
-    /// The chains inside this process.
+    /// Embedded devnet, if the chains are inside this process.
     pub sandbox: Option<Sandbox>,
 }
 
-/// Why there is no world.
+/// Errors of opening a network.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The configuration names no network that could be worked on.
+    /// The configuration names no usable network.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The devnet did not start.
     #[error("cannot start the devnet: {0}")]
     Sandbox(#[from] SandboxError),
-    /// A chain of the devnet could not be held.
+    /// A chain of the devnet could not be connected.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The devnet that is to be kept cannot be used.
+    /// The kept devnet cannot be used.
     #[error(transparent)]
     Kept(#[from] DevnetError),
-    /// The name under which the devnet is to be kept is none.
+    /// The name of the kept devnet is invalid.
     #[error(transparent)]
     KeptName(#[from] BadDevnetName),
-    /// The configured test prices cannot be used.
+    /// The configured test prices are invalid.
     #[error(transparent)]
     Prices(#[from] FixedPriceError),
 }
 
-/// Opens the network that `config` asks for. Chains that cannot be reached are part of the world as
-/// lost ones, so that a call that needs one can say so. Must be called on a tokio runtime.
+/// Opens the configured network. Unreachable chains are included as lost ones, so that calls that need them can report
+/// it. Must be called on a tokio runtime.
 ///
-/// The account that tools look at is the one the configuration picks (see [`super::account`]); one that cannot be picked
-/// is none here, and whoever acts is told why.
+/// Tools see the account that the configuration selects (see [`super::account`]). An account that cannot be selected is
+/// absent here; actions report the reason.
 ///
 /// # Errors
-/// An [`OpenError`] that says which setting is wrong, or why the devnet did not start.
+/// An [`OpenError`] that names the wrong setting, or the reason that the devnet did not start.
 pub async fn open(
     config: &Config,
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
@@ -64,10 +64,10 @@ pub async fn open(
     open_telling(config, sandbox, clock, |_| {}).await
 }
 
-/// As [`open`]; `report` hears of every step of a devnet's boot, from the threads it boots on.
+/// Same as [`open`]; `report` is called for every step of a devnet's startup, on the threads that run it.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub async fn open_telling(
     config: &Config,
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
@@ -100,7 +100,7 @@ async fn embedded(
     clock: Arc<dyn Clock>,
     report: impl Fn(Progress) + Send + Sync + 'static,
 ) -> Result<OpenWorld, OpenError> {
-    // Building both chains takes every core for a moment: not on a thread that serves others.
+    // Building both chains uses every core for a moment, so it must not block a thread that serves others.
     let kept = match &config.kept_devnet {
         Some(name) => Some((DataFolder::of(config), name.parse()?)),
         None => None,
@@ -132,7 +132,7 @@ fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> 
     Ok(WorldChain::new(client, prices))
 }
 
-/// Sources of prices of a chain, which share nothing with any others.
+/// Price sources of a chain, which share nothing with any others.
 pub(super) fn prices(
     config: &Config,
     client: &ChainClient,

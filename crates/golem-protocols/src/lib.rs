@@ -1,5 +1,5 @@
-//! Protocols that Bardo trades through: pool mathematics and orders of Uniswap, cross-chain intents after ERC-7683,
-//! and the identity of agents after ERC-8004.
+//! Protocols that Bardo trades through: pool mathematics and orders of Uniswap, cross-chain intents after ERC-7683, and
+//! agent identities after ERC-8004.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

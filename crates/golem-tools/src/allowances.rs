@@ -1,5 +1,5 @@
-//! What others may take of a token, and the calls that change it: exact amounts, on the token itself and
-//! inside Permit2. Shared by the tools that swap, approve and revoke.
+//! ERC-20 and Permit2 allowances: reads them, and builds the calls that set them to exact amounts. Shared by the tools
+//! that swap, approve and revoke.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -15,19 +15,20 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_protocols::uniswap::router::Version;
 
-/// Gas that an approval may use; tokens behind proxies need more than plain ones.
+/// Gas limit of an approval. Tokens behind proxies need more gas than plain ones.
 pub(super) const APPROVAL_GAS: u64 = 120_000;
 
-/// The router that swaps go through, and the form of its inputs: the first of those that the book knows.
+/// Returns the router for swaps and the version of its input encoding: the first known router of the address book.
 ///
 /// # Errors
-/// `CHAIN_UNSUPPORTED` where there is none.
+/// `CHAIN_UNSUPPORTED` if the address book has no Universal Router.
 pub(super) fn router(chain: &WorldChain) -> Result<(Address, Version), ToolError> {
     let known = routers(chain).into_iter().next();
     known.map_or_else(|| chain.contract(Contract::UniversalRouter).map(|router| (router, Version::V2_0)), Ok)
 }
 
-/// The routers that take through Permit2, in the order of preference, and the form of their inputs.
+/// Lists the Universal Routers of the address book that spend through Permit2, with the version of their input
+/// encoding. Preferred routers come first.
 pub(super) fn routers(chain: &WorldChain) -> Vec<(Address, Version)> {
     let book = &chain.network().book;
     let known = [
@@ -39,25 +40,29 @@ pub(super) fn routers(chain: &WorldChain) -> Vec<(Address, Version)> {
     known.into_iter().filter_map(|router| Some((book.contract(router)?, Version::of(router)?))).collect()
 }
 
-/// What stands of a token, all of one block. Raw units.
+/// Balance and allowance of a token, read in one block. Raw units.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing {
-    /// What the owner has.
+    /// Balance of the owner.
     pub(super) balance: U256,
-    /// What the token allows the spender.
+    /// ERC-20 allowance of the spender.
     pub(super) of_token: U256,
 }
 
-/// What Permit2 allows a spender.
+/// Permit2 allowance of one spender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InPermit2 {
-    /// Raw units.
+    /// Allowed amount, in raw units.
     pub(super) amount: U256,
-    /// The nonce that a signature must carry.
+    /// Nonce that the next signed Permit2 message must carry.
     pub(super) nonce: u64,
 }
 
-/// Reads what `token` allows `spender`, and what Permit2 allows each of `through` to take of it.
+/// Reads the allowance of `token` for `spender`, and the Permit2 allowance of each router in `through`.
+///
+/// # Errors
+/// `TOKEN_INVALID` if the token does not answer `balanceOf` or `allowance`. `CHAIN_INCONSISTENT` if Permit2 does not
+/// answer. `CHAIN_UNSUPPORTED` if `through` is not empty and the chain has no Permit2.
 pub(super) async fn read(
     chain: &WorldChain,
     token: Address,
@@ -93,7 +98,7 @@ pub(super) async fn read(
     Ok((standing, inside.collect::<Result<_, ToolError>>()?))
 }
 
-/// The call that makes a token's allowance exactly `amount`.
+/// Builds the call that sets a token's allowance to exactly `amount`.
 pub(super) fn approve(purpose: Purpose, token: Address, spender: Address, amount: U256) -> Leg {
     Leg {
         purpose,
@@ -105,8 +110,8 @@ pub(super) fn approve(purpose: Purpose, token: Address, spender: Address, amount
     }
 }
 
-/// Whether a token refuses to change the allowance that stands to `amount` but not to take it back first, as
-/// some do against a race that lets a spender take both.
+/// Returns true if the token rejects a change from one non-zero allowance to another, found by simulating the approval.
+/// Such tokens require a reset to zero first, as protection against the ERC-20 approval race.
 pub(super) async fn needs_zero_first(
     chain: &WorldChain,
     token: Address,

@@ -1,5 +1,5 @@
-//! Auction orders as both the tool for them and a swap that prefers them make them: what is asked at first and at least,
-//! the order itself, and the approval it needs before it.
+//! UniswapX auction orders: start and minimum output, the order itself, and the Permit2 approval before it. Shared by
+//! the order tool and by swaps that prefer an auction.
 
 use alloy::primitives::{Address, B256, U256};
 
@@ -24,19 +24,19 @@ use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use golem_protocols::uniswap::quote::{NOBODY, OrderAsk, OrderWord, QuoteError};
 use golem_protocols::uniswap::routing::Route;
 
-/// What the first output is above the quote, in hundredths of a percent.
+/// Margin of the start output above the pools' quote, in basis points.
 const HOPE_BPS: u32 = 10;
 
-/// A source's order may begin so much above what the pools let hope, in hundredths of a percent.
+/// Upper limit for a quote source's start output above our own start output, in basis points.
 const MOST_ABOVE_BPS: u32 = 200;
 
-/// Blocks until a priority auction opens to all; the cosigner may let it open before.
+/// Blocks until a priority auction opens to all fillers. The cosigner may open it earlier.
 const LEAD_BLOCKS: u64 = 3;
 
-/// Default of `decay_start_time`, in seconds. Cosigners of the Dutch kinds begin about then.
+/// Default of `decay_start_time`, in seconds. Cosigners of Dutch orders start the decay after about this time.
 pub(super) const STARTS_IN: u64 = 10;
 
-/// What is remembered of preparing.
+/// Values that the order tool keeps from preparation until its answer.
 pub struct Plan {
     pub(super) hash: B256,
     pub(super) kind: OrderKind,
@@ -45,33 +45,37 @@ pub struct Plan {
     pub(super) end: TokenAmount,
     pub(super) symbol: SafeText,
     pub(super) told: Vec<String>,
-    /// What there is to say of its size.
+    /// Advice about the order size; `None` if none is needed or nothing could be measured.
     pub(super) size: Option<Measure>,
 }
 
-/// What an order is made of.
+/// Parameters of an auction order.
 pub(super) struct Wish<'a> {
     pub(super) token_in: &'a str,
     pub(super) token_out: &'a str,
     pub(super) amount: &'a str,
     pub(super) chain: &'a str,
-    /// Seconds until the auction starts; [`STARTS_IN`] leaves it to the kind of order.
+    /// Seconds until the auction starts. [`STARTS_IN`] leaves the start to the order kind.
     pub(super) starts_in: u64,
     pub(super) ends_in: u64,
     pub(super) slippage: BasisPoints,
 }
 
-/// What an auction asks for the input of a route, in raw units of the token received.
+/// Start and minimum output of an auction for the input of a route, in raw units of the output token.
 pub(super) struct Terms {
-    /// What is asked at first.
+    /// Output at the start of the auction.
     pub(super) start_out: U256,
-    /// What is accepted at least.
+    /// Minimum output at the end of the auction.
     pub(super) least_out: U256,
-    /// What the quote source says of the order, in words.
+    /// Note for the caller about the quote source's order; `None` if the source returned none.
     heard: Option<String>,
 }
 
-/// The auction that `ask` and its route lead to: what an order is built from, and what a quote of it shows.
+/// Computes the auction terms for `ask` and its route. Both orders and quotes of orders use them.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` if orders of this kind are not supported or a contract is missing from the address book. Errors
+/// of the quote source, and a start output that is too far above the pools, are passed on.
 pub(super) async fn terms(
     world: &World,
     ask: &SwapAsk<'_>,
@@ -101,7 +105,7 @@ pub(super) async fn terms(
     };
     let name = world.quotes.name();
     let said = world.quotes.order(&asked).await?;
-    // A priority order has no start: it asks its least, and what fillers bid comes on top.
+    // A priority order has no start output: it asks for the minimum, and fillers bid priority fees on top.
     let start_out = match kind {
         OrderKind::Priority => least_out,
         OrderKind::Dutch | OrderKind::DutchV2 | OrderKind::DutchV3 => start_of(name, hoped, least_out, said)?,
@@ -113,7 +117,11 @@ pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
     BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
 }
 
-/// The order that `wish` asks for, with the approval it needs before it.
+/// Builds the order for `wish`, with the Permit2 approval that it needs.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for parameters that do not fit, `CHAIN_UNSUPPORTED` where this kind of order cannot be placed,
+/// and the errors of routing, quoting and reading allowances.
 pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Proposal, Plan), ToolError> {
     let world = &context.world;
     let chain = world.chain(wish.chain)?;
@@ -143,7 +151,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     }
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
-    // The chain's clock and this machine's may differ; the later one is when the order can be filled.
+    // The chain's clock and the local clock may differ. The later of the two decides when the order can be filled.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
     let (terms, share) =
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
@@ -155,7 +163,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         OrderKind::DutchV2 => Auction::CosignedTimes,
         OrderKind::DutchV3 => {
             let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
-            // The cosigner's lead comes before: the curve must have ended when the order does.
+            // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
             let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
             Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO }
         }
@@ -188,7 +196,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
         told: notes(kind).into_iter().map(str::to_owned).chain(heard).collect(),
-        // What only advises stands in no order's way.
+        // The size note is advisory: failing to measure it does not block the order.
         size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
     let (given, wanted) = (&ask.token_in.symbol, &ask.token_out.symbol);
@@ -220,7 +228,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
             expected_out: route.amount_out,
             min_out: least,
             slippage: wish.slippage,
-            // Fillers pay from their own pockets: the order itself moves no pool.
+            // Fillers pay with their own funds, so the order itself does not move a pool's price.
             price_impact: impact_of(&route),
             impact_reached: impact_reached(&route),
             quoted_at,
@@ -239,8 +247,11 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     Ok((proposal, plan))
 }
 
-/// What is asked at first: what the source's fillers quote where that is above the least, else what the pools let hope.
-/// A quote far above the pools is no hope but a lure: the price would spend the auction's time on its way down.
+/// Returns the start output: the source's quote if it is above the minimum, otherwise our own start output. A quote far
+/// above the pools is refused: the price would spend most of the auction time on the way down to a realistic level.
+///
+/// # Errors
+/// `ROUTING_QUOTE_REFUSED` if the source's start output exceeds ours by more than [`MOST_ABOVE_BPS`].
 fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWord>) -> Result<U256, ToolError> {
     let Some(said) = said else { return Ok(hoped) };
     let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
@@ -251,7 +262,7 @@ fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWo
     Ok(if said.start_out > least { said.start_out } else { hoped })
 }
 
-/// The source's word, for whoever decides.
+/// Formats the note about the quote source's order for the person who decides.
 fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
     format!(
         "{source} quotes an order from {} down to {} (raw units); over the pools it would begin at {hoped}",
@@ -259,14 +270,18 @@ fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
     )
 }
 
-/// The pool that the route ends in: it holds what is wanted.
+/// Returns the first pool that pays out `token`; its address holds a balance of that token.
 fn pools_with(route: &Route, token: Address) -> Address {
     let last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
     last.map(|hop| hop.pool).next().unwrap_or_default()
 }
 
-/// The approval of Permit2 that an order of `amount` takes beside all that is promised already: exact, and only where
-/// what stands is not enough.
+/// Builds the Permit2 approval that an order of `amount` needs on top of the inputs already promised to open orders.
+/// The approval is exact, and omitted where the existing allowance suffices.
+///
+/// # Errors
+/// `VALIDATION_FAILED` if the total overflows, an insufficient-balance error if the balance does not cover the total,
+/// and the errors of reading the allowance.
 pub(super) async fn approvals(
     world: &World,
     chain: &crate::engine::WorldChain,
@@ -292,7 +307,7 @@ pub(super) async fn approvals(
         }
         legs.push(approve(Purpose::Approve, contract, permit2, needed));
     }
-    // After the fill as much is left as the other orders need, or as there was before.
+    // The allowance left after the fill covers the other orders, or stays at the previous allowance minus this order.
     let at_most = promised.max(standing.of_token.saturating_sub(amount));
     let bounds = if legs.is_empty() {
         Vec::new()
@@ -302,7 +317,7 @@ pub(super) async fn approvals(
     Ok((legs, bounds))
 }
 
-/// What a caller should know of this kind of auction.
+/// Returns the note about this kind of auction for the caller.
 const fn notes(kind: OrderKind) -> Option<&'static str> {
     match kind {
         OrderKind::Dutch | OrderKind::DutchV2 => None,
@@ -313,8 +328,8 @@ const fn notes(kind: OrderKind) -> Option<&'static str> {
     }
 }
 
-/// Whether the order of this kind can say when its auction starts: in the Dutch kinds the start is in the cosigner's data,
-/// which the swapper does not sign.
+/// Checks whether an order of this kind can set its auction start. The start of a Dutch order is part of the cosigner's
+/// data, which the swapper does not sign.
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for a start that such an order cannot have.
@@ -339,7 +354,7 @@ fn settable_start(kind: OrderKind, wish: &Wish<'_>) -> Result<(), ToolError> {
     }
 }
 
-/// Blocks until a priority auction opens to all: as asked, and by default [`LEAD_BLOCKS`].
+/// Returns the number of blocks until a priority auction opens to all fillers; [`LEAD_BLOCKS`] for the default start.
 fn lead_blocks(starts_in: u64, block_millis: u64) -> u64 {
     if starts_in == STARTS_IN {
         return LEAD_BLOCKS;
@@ -374,7 +389,7 @@ mod tests {
         {
             assert_eq!(settable_start(OrderKind::Priority, &wish(starts_in, ends_in)).is_ok(), good);
         }
-        // Base makes a block in two seconds: what is asked for is reached, and at least one block lies before.
+        // Base has two-second blocks: the count covers the requested time, and is at least one.
         assert_eq!([10, 0, 1, 2, 3, 30].map(|seconds| lead_blocks(seconds, 2_000)), [3, 1, 1, 1, 2, 15]);
     }
 
@@ -388,7 +403,7 @@ mod tests {
         assert_eq!(start_of("a source", hoped, least, None).unwrap(), hoped);
         assert_eq!(of(10_100).unwrap(), U256::from(10_100));
         assert_eq!(of(9_990).unwrap(), U256::from(9_990));
-        // Below the least it would be no auction; 2 % above what the pools give (10,210) it would be a lure.
+        // A start below the minimum is ignored; a start more than 2 % above ours (10,210) is refused.
         assert_eq!(of(9_000).unwrap(), hoped);
         assert_eq!(of(10_210).unwrap(), U256::from(10_210));
         assert_eq!(of(10_211).unwrap_err().code(), ErrorCode::RoutingQuoteRefused);

@@ -1,5 +1,5 @@
-//! The tools: one file each, with its `TOOL_DEF`; [`ALL_TOOL_DEFS`] is the only list. A tool knows
-//! its parameters, what to read and how to say it; how it is called belongs to the engine.
+//! Tools and the tool engine. Each tool is one file with its `TOOL_DEF`; [`ALL_TOOL_DEFS`] is the only list. A tool
+//! defines its parameters, its reads and its answer; the engine calls it.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -31,7 +31,7 @@ pub mod wallet;
 
 use crate::engine::ToolDef;
 
-/// Every tool that Bardo brings.
+/// All built-in tools.
 pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,

@@ -1,5 +1,5 @@
-//! Which way a trade goes, against those who trade on what they see coming, and why: as an auction or through pools, in
-//! sight or out of it, whole or better in parts.
+//! MEV protection of a trade: the choice between auction and pools, the visibility of the transaction, and advice to
+//! split large trades.
 
 use alloy::primitives::U256;
 use serde::Serialize;
@@ -16,38 +16,39 @@ use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::routing::Route;
 
-/// A part of what a pool holds above which a trade should be split, in basis points.
+/// Share of a pool's token balance above which a trade should be split, in basis points.
 pub(super) const SPLIT_ABOVE: u64 = 100;
 
-/// Which way a swap is to go, and why.
+/// Chosen route type of a swap, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Way {
-    /// The auction; nothing where it goes through pools.
+    /// Auction kind; `None` if the swap goes through pools.
     pub(super) auction: Option<OrderKind>,
-    /// Why.
+    /// Reason for the choice, shown to the caller.
     pub(super) why: String,
 }
 
-/// What the way of a swap hangs on.
+/// Criteria for the choice between auction and pools.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
-    /// Whether an auction is preferred.
+    /// True if the caller prefers an auction.
     pub(super) preferred: bool,
-    /// Whether the account signs messages.
+    /// True if the account signs messages.
     pub(super) signs: bool,
-    /// Whether it pays with the chain's own coin.
+    /// True if the swap pays with the native token.
     pub(super) native_in: bool,
-    /// What it is worth, where that can be told.
+    /// Value of the swap in dollars; `None` without a price.
     pub(super) value: Option<Usd>,
 }
 
 impl Wanted {
-    /// The way that such a swap goes on a chain.
+    /// Chooses the route type of the swap on a chain.
     pub(super) fn way(self, world: &World, chain_id: u64) -> Way {
         self.decided(world.auction(chain_id), world.auction_from())
     }
 
-    /// `from`: the policy's `uniswapx_from_usd`.
+    /// Makes the choice. `service` is the auction kind of the connected order service; `from` is the policy's
+    /// `uniswapx_from_usd`.
     fn decided(self, service: Option<OrderKind>, from: Option<Usd>) -> Way {
         let pools = |why: String| Way { auction: None, why };
         if !self.preferred {
@@ -82,8 +83,11 @@ impl Wanted {
     }
 }
 
-/// The largest part of what a pool holds of a token that the route takes out of it. Depth in the protocol's own sense is
-/// virtual, and far above what a narrow position holds: what counts here is what the pools hold.
+/// Returns the largest share of a pool's token balance that the route takes. In-range liquidity of V3 is virtual and
+/// can far exceed a narrow position's balance, so actual balances count.
+///
+/// # Errors
+/// `TOKEN_INVALID` if a token does not answer `balanceOf` or a pool holds none of it, and the errors of the chain.
 pub(super) async fn liquidity_share(
     chain: &WorldChain,
     route: &Route,
@@ -111,22 +115,22 @@ pub(super) async fn liquidity_share(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Subject {
-    /// The least output.
+    /// Minimum output of the trade.
     Slippage,
-    /// Who sees the trade before it is settled.
+    /// Visibility of the trade before it settles.
     Sight,
-    /// The time after which it is void.
+    /// Time after which the trade can no longer settle.
     Deadline,
-    /// Its size against the pools.
+    /// Trade size relative to the pools.
     Size,
 }
 
-/// Something that protects a trade, or would.
+/// Measure that protects a trade, or advice for one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Measure {
-    /// Its subject.
+    /// Subject of the measure.
     pub about: Subject,
-    /// A sentence on it.
+    /// Sentence that describes the measure.
     pub words: String,
 }
 
@@ -136,8 +140,8 @@ impl Measure {
     }
 }
 
-/// What there is to say of a trade's size, where it should be made in parts. Where nobody tells what the pools hold, the
-/// price impact has to do: it says less, since a pool can be deep where the price stands and hold little.
+/// Returns advice to split a trade that is large for its pools; `None` if it is small enough. Without the pools'
+/// balances, the price impact decides. It says less: a pool can be deep at the current price and still hold little.
 pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measure> {
     let above = |part: &Ratio| Ratio::of(U256::from(SPLIT_ABOVE), U256::from(10_000)).is_none_or(|most| *part > most);
     let advice = "intel_assess_mev_risk says how to split it";
@@ -153,20 +157,20 @@ pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measu
     Some(Measure::of(Subject::Size, words))
 }
 
-/// How a trade is seen by others before it is settled.
+/// Visibility of a trade before it settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// As an order at its service.
+    /// Order submitted to its service.
     Order,
-    /// An order that was not handed in.
+    /// Order that was not submitted.
     Unplaced,
-    /// As a transaction on this route.
+    /// Transaction sent by this route.
     Sent(sender::Route),
     /// Nothing was sent.
     Nothing,
 }
 
-/// Everything that protects a trade.
+/// Lists all protective measures of a trade.
 pub(super) fn measures(sight: Sight, size: Option<&Measure>) -> Vec<Measure> {
     let floor = match sight {
         Sight::Order | Sight::Unplaced => "what is asked for at least is signed into the order",
@@ -206,7 +210,7 @@ mod tests {
         for kind in [OrderKind::DutchV3, OrderKind::Priority] {
             assert_eq!(all.decided(Some(kind), from).auction, Some(kind));
         }
-        // Each thing that stands in its way, alone, and what is said of it.
+        // Each obstacle alone, with its reason.
         for (wanted, service, why) in [
             (Wanted { preferred: false, ..all }, service, "not asked for"),
             (all, None, "no order service"),
@@ -236,7 +240,7 @@ mod tests {
     fn above_a_hundredth_of_a_pool_it_is_advised_to_split() {
         let part = |points: u64| Ratio::of(U256::from(points), U256::from(10_000)).unwrap();
         let (small, large) = (part(100), part(101));
-        // What the pools hold decides where it is told, whatever the price does.
+        // If the pools' balances are known, they decide, whatever the price impact.
         assert_eq!(size_advice(Some(&small), &large), None);
         assert!(size_advice(Some(&large), &small).unwrap().words.contains("takes 1.01 % of what a pool"));
         assert_eq!(size_advice(None, &small), None);

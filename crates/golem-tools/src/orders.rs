@@ -1,5 +1,5 @@
-//! What the tools for orders share: hashes as parameters, an order looked at anew, and the transaction that takes
-//! something of an order back.
+//! Shared parts of the order tools: hash parameters, refreshing an order, and the transaction that cancels or refunds
+//! one.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use bardo_safety::orders::Record;
 use bardo_safety::pipeline::{Committed, State};
 use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
 
-/// The checks that a signed order runs under.
+/// Checks for a signed order.
 pub(super) const CHECKS: &[Check] = &[
     Check::Halt,
     Check::PhaseGate,
@@ -29,7 +29,10 @@ pub(super) const CHECKS: &[Check] = &[
     Check::Simulation,
 ];
 
-/// A hash as a parameter carries it.
+/// Parses a hash parameter.
+///
+/// # Errors
+/// `VALIDATION_FAILED`, with the name of the parameter.
 pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
     let text = text.trim();
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64);
@@ -38,29 +41,29 @@ pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
         .ok_or_else(|| invalid(parameter, &"expected 0x and 64 hexadecimal digits, as the order's result gave them"))
 }
 
-/// A Permit2 nonce that nobody else draws: 256 random bits.
+/// Draws an unordered Permit2 nonce: 256 random bits.
 pub(super) fn random_nonce(world: &World) -> U256 {
     U256::from_be_bytes(world.chance.word())
 }
 
-/// The last card of an order, as a machine reads it.
+/// Returns the latest card of an order as JSON; without a card, only its status.
 pub(super) fn card(record: &Record) -> Value {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<Value>(card).ok());
     card.unwrap_or_else(|| json!({"status": record.status}))
 }
 
-/// What a tool that signs an order says has become of it.
+/// Returns the status that a tool reports for the order it signed.
 pub(super) fn status(state: &State, record: Option<&Record>) -> String {
     match (state, record) {
         (State::Placed, Some(record)) => record.status.to_string(),
         (State::Simulated, _) => "simulated".to_owned(),
-        // The signature may be on disk, or with the service: the order can still be filled.
+        // The signature may be on disk or with the service, so the order can still be filled.
         (State::Unclear, _) | (State::Placed, None) => "unclear".to_owned(),
         (State::Done | State::Reverted | State::Stopped { .. }, _) => "error".to_owned(),
     }
 }
 
-/// Where an order shows that was or was not placed.
+/// Returns the visibility of an order, placed or not.
 pub(super) fn sight(state: &State) -> Sight {
     match state {
         State::Placed | State::Unclear => Sight::Order,
@@ -68,7 +71,7 @@ pub(super) fn sight(state: &State) -> Sight {
     }
 }
 
-/// In a sentence, what became of a swap that is to bring `amount`: by the transaction that trades, or by an order.
+/// Describes the outcome of a swap whose output is `amount`, made by a transaction or by an order.
 pub(super) fn swapped(state: &State, transaction: Option<B256>, order: Option<B256>, amount: &str) -> String {
     match (state, transaction, order) {
         (State::Done, Some(hash), _) => format!("Received {amount}, tx {hash}"),
@@ -85,12 +88,16 @@ pub(super) fn swapped(state: &State, transaction: Option<B256>, order: Option<B2
     }
 }
 
-/// A text field of a card.
+/// Returns a text field of a card; empty if it is absent.
 pub(super) fn field(card: &Value, name: &str) -> String {
     card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Looks at an order anew; what is kept of it where that fails, with why.
+/// Polls the services and the chain for the state of an order. If that fails, returns the stored record with the error
+/// text.
+///
+/// # Errors
+/// The error for an unknown order or an unreadable ledger.
 pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<String>), ToolError> {
     let orders = world.orders()?;
     match orders.look(hash).await {
@@ -100,7 +107,10 @@ pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<St
     }
 }
 
-/// Looks at an order anew of which something is to be taken back; only whoever signed it may.
+/// Refreshes an order that is to be cancelled or refunded. Only its signer may do that.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for a malformed hash or an order of another account, and the errors of [`look`].
 pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<Record, ToolError> {
     let hash = hash(text, parameter)?;
     context.step("Asking the chain");
@@ -115,7 +125,8 @@ pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> R
     Ok(record)
 }
 
-/// The one transaction that takes something of an order back: it gives nothing out and allows nothing.
+/// Builds the proposal of the single transaction that cancels or refunds an order. It spends nothing and grants no
+/// allowance.
 pub(super) fn taking_back(
     context: &CallContext,
     record: &Record,
@@ -142,21 +153,21 @@ pub(super) fn taking_back(
     }
 }
 
-/// The transaction that took something back.
+/// Transaction that cancelled or refunded an order.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TakenBack {
-    /// Hash of the transaction; absent where nothing was sent.
+    /// Hash of the transaction; absent if none was sent.
     tx_hash: Option<String>,
-    /// Block it is in; absent until it is in one.
+    /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Gas used, in units.
+    /// Gas used, in gas units.
     gas_used: u64,
-    /// Where to look at the transaction; absent where nothing was sent.
+    /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
 }
 
 impl TakenBack {
-    /// What became of it, whether that is its end, and a sentence that says so of `done`.
+    /// Returns the transaction, whether it is done, and a sentence on its outcome; `done` describes success.
     pub(super) fn of(
         context: &CallContext,
         committed: &Committed,

@@ -1,4 +1,4 @@
-//! Figures of a route, as proposals state them.
+//! Route figures for proposals.
 
 use alloy::primitives::{Address, U256};
 
@@ -6,17 +6,17 @@ use bardo_base::units::BasisPoints;
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::routing::Route;
 
-/// The impact in whole basis points, rounded up.
+/// Returns the price impact in whole basis points, rounded up.
 pub(super) fn impact_of(route: &Route) -> BasisPoints {
     whole_points(&route.price_impact).1
 }
 
-/// The impact in whole basis points, rounded down.
+/// Returns the price impact in whole basis points, rounded down.
 pub(super) fn impact_reached(route: &Route) -> BasisPoints {
     whole_points(&route.price_impact).0
 }
 
-/// A part of one in whole basis points, rounded down and up; what is more than one is one.
+/// Converts a fraction to whole basis points, rounded down and up; capped at 10,000.
 fn whole_points(part: &Ratio) -> (BasisPoints, BasisPoints) {
     let at = |points: u32| Ratio::of(U256::from(points), U256::from(10_000));
     let up = (1..10_000).find(|points| at(*points).is_some_and(|bound| *part <= bound)).unwrap_or(10_000);
@@ -42,7 +42,7 @@ mod tests {
             let (down, up) = whole_points(&Ratio::of(U256::from(millionths), U256::from(1_000_000)).unwrap());
             (down.get(), up.get())
         };
-        // A hundred millionths are a basis point.
+        // One basis point is one hundred millionths.
         assert_eq!([told(9_999), told(10_000), told(10_001)], [(99, 100), (100, 100), (100, 101)]);
         assert_eq!([told(1), told(999_999), told(1_000_000)], [(0, 1), (9_999, 10_000), (10_000, 10_000)]);
     }

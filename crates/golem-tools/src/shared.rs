@@ -1,5 +1,4 @@
-//! What write tools of any topic share: the checks they run under, parameters that cannot be used, what became of a plan
-//! that trades nothing, and where to look at it.
+//! Shared parts of the write tools: checks, parameter errors, the outcome of a plan without a trade, and explorer URLs.
 
 use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{B256, U256};
@@ -15,7 +14,7 @@ use golem_chain::network::Network;
 use golem_chain::provider::ProviderError;
 use golem_chain::token::Token;
 
-/// The checks that a write runs under which trades nothing.
+/// Checks for a write that does not trade.
 pub(super) const CHECKS: &[Check] = &[
     Check::Halt,
     Check::PhaseGate,
@@ -27,11 +26,11 @@ pub(super) const CHECKS: &[Check] = &[
     Check::Simulation,
 ];
 
-/// What a price impact is shown as, in percent, that could not be written as a figure: the worst. No number would be none
-/// in JSON, and read as nothing.
+/// Price impact shown in percent if the exact value does not parse as a float: the worst case. JSON has no NaN, and
+/// `null` would read as no impact.
 pub(super) const WORST_IMPACT: f64 = 100.0;
 
-/// Where to look at a transaction: the network's explorer, or, on a devnet, this program's own page of it.
+/// Returns the URL of a transaction in the network's explorer; on a devnet, a `bardo://` link.
 pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
     match network.explorer {
         Some(explorer) => format!("{explorer}/tx/{hash}"),
@@ -39,22 +38,25 @@ pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
     }
 }
 
-/// What can be told of a plan that trades nothing.
+/// Outcome of a plan that does not trade.
 pub(super) struct Sent {
     state: State,
     on_paper: bool,
-    /// Hash of the last transaction.
+    /// Hash of the last transaction; `None` if none was sent.
     pub(super) tx_hash: Option<String>,
-    /// Block it is in.
+    /// Block of the last transaction; `None` before inclusion.
     pub(super) block_number: Option<u64>,
-    /// Gas of all of them, in units.
+    /// Gas of all transactions, in gas units; the simulated gas if none is known.
     pub(super) gas_used: u64,
-    /// Where to look at it.
+    /// URL of the last transaction; `None` if none was sent.
     pub(super) explorer_url: Option<String>,
 }
 
 impl Sent {
-    /// Of what became of a plan.
+    /// Reads the outcome of a committed plan.
+    ///
+    /// # Errors
+    /// `CHAIN_UNKNOWN` or a connection error if the plan's chain is not available.
     pub(super) fn of(context: &CallContext, committed: &Committed) -> Result<Self, ToolError> {
         let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
         let last = committed.legs.last();
@@ -69,7 +71,7 @@ impl Sent {
         })
     }
 
-    /// `done` as it stands: done, rehearsed, or not known.
+    /// Describes the outcome; `done` is the sentence for success.
     pub(super) fn explain(&self, done: &str) -> String {
         match &self.state {
             State::Done | State::Placed => format!("{done}."),
@@ -82,13 +84,13 @@ impl Sent {
     }
 }
 
-/// A parameter that cannot be used.
+/// Builds the error for an invalid parameter.
 pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolError {
     ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
         .detail("parameter", parameter)
 }
 
-/// The wallet holds less of a token than an action and the open orders need together. Amounts in raw units.
+/// Builds the error for a balance that does not cover an action together with the open orders. Amounts in raw units.
 pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -> Result<ToolError, ToolError> {
     let [needed, held, promised] = [needed, held, promised].map(|raw| TokenAmount::new(raw, token.decimals));
     let (needed, held, promised) = (needed?, held?, promised?);
@@ -105,7 +107,10 @@ pub(super) fn insufficient(token: &Token, [needed, held, promised]: [U256; 3]) -
         .detail("promised", promised.to_string()))
 }
 
-/// The time of a chain's latest block.
+/// Returns the timestamp of a chain's latest block, in seconds since the Unix epoch.
+///
+/// # Errors
+/// `CHAIN_INCONSISTENT` if there is no latest block, or the provider's error.
 pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
     let head =
         chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;

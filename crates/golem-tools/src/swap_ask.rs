@@ -1,5 +1,5 @@
-//! A swap as a caller writes it, made into what the router understands. Shared by the tools that quote, weigh or
-//! make swaps.
+//! Conversion of a caller's swap parameters into a route request. Shared by the tools that quote, assess and execute
+//! swaps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,14 @@ use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::router::Version;
 use golem_protocols::uniswap::routing::{GasCost, Route, RouteRequest};
 
-/// Slippage of a swap or an order that names none, in basis points; less where phase or policy allow less.
+/// Default slippage of a swap or an order, in basis points. Phase and policy may lower it.
 const USUAL_SLIPPAGE: u32 = 50;
 
-/// Slippage of a call: what its parameter asks for, which the slippage guard checks, or the default that passes there.
+/// Returns the slippage of a call: the given value, which the slippage guard checks later, or a default that passes the
+/// guard.
+///
+/// # Errors
+/// `VALIDATION_FAILED` if the value exceeds 10,000 basis points.
 pub(super) fn slippage(context: &CallContext, asked: Option<u32>) -> Result<BasisPoints, ToolError> {
     let points = |points| BasisPoints::new(points).map_err(|error| invalid("slippage_bps", &error));
     match asked {
@@ -38,43 +42,43 @@ pub(super) fn slippage(context: &CallContext, asked: Option<u32>) -> Result<Basi
     }
 }
 
-/// That an auction is preferred, where nobody says otherwise.
+/// Serde default of `prefer_uniswapx`.
 pub(super) const fn yes() -> bool {
     true
 }
 
-/// A swap as it was asked for, its tokens resolved.
+/// Requested swap with resolved tokens.
 pub(super) struct SwapAsk<'a> {
-    /// On which chain.
+    /// Chain of the swap.
     pub(super) chain: &'a WorldChain,
-    /// The token paid.
+    /// Token that the swap pays.
     pub(super) token_in: Token,
-    /// The token received.
+    /// Token that the swap receives.
     pub(super) token_out: Token,
-    /// What pools take for it: its contract, or what wraps the coin.
+    /// Contract that pools take for `token_in`: the token, or the wrapped native token.
     pub(super) contract_in: Address,
-    /// What pools give for it.
+    /// Contract that pools pay for `token_out`: the token, or the wrapped native token.
     pub(super) contract_out: Address,
-    /// The fixed side, in raw units.
+    /// Fixed amount, in raw units.
     pub(super) exact: Exact,
-    /// How far the open side may be off.
+    /// Slippage tolerance of the other amount.
     pub(super) slippage: BasisPoints,
 }
 
-/// A route with what it was found on, and what its source said.
+/// Route with its pools, the gas price and the quote source's claim.
 pub(super) struct Found {
-    /// The route.
+    /// Best route after gas.
     pub(super) route: Route,
-    /// The pools it is over.
+    /// Pools that the route was computed on.
     pub(super) snapshot: Arc<PoolSnapshot>,
-    /// The price of gas in wei.
+    /// Gas price in wei.
     pub(super) gas_price: u128,
-    /// What the source said, where it is not the own router.
+    /// Claim of the quote source; `None` for Bardo's own router.
     pub(super) told: Option<Told>,
 }
 
 impl Found {
-    /// Who gave the quote, and how it compares with the own router's.
+    /// Describes the quote source and its result relative to Bardo's own router, as JSON.
     pub(super) fn source(&self, world: &World) -> Value {
         let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
         json!({
@@ -85,7 +89,8 @@ impl Found {
         })
     }
 
-    /// The same in words; nothing where the own router gave it.
+    /// Describes the quote source and its result relative to Bardo's own router, as a sentence; empty for the own
+    /// router.
     pub(super) fn words(&self, world: &World) -> String {
         let Some(told) = &self.told else { return String::new() };
         let name = world.quotes.name();
@@ -103,8 +108,12 @@ impl Found {
 }
 
 impl<'a> SwapAsk<'a> {
-    /// Resolves the tokens and reads the amount: whole tokens of `token_out` for an exact output, else of
-    /// `token_in`, where `max` is the wallet's whole balance.
+    /// Resolves the tokens and parses the amount: whole tokens of `token_out` for an exact output, otherwise of
+    /// `token_in`. `max` means the wallet's whole balance of `token_in`.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for an invalid amount, `CHAIN_UNSUPPORTED` without a wrapped native token, and the errors of
+    /// resolving tokens and reading the balance.
     pub(super) async fn new(
         world: &World,
         chain: &'a WorldChain,
@@ -141,16 +150,16 @@ impl<'a> SwapAsk<'a> {
         Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact, slippage })
     }
 
-    /// The same with a tolerance of the caller's own.
+    /// Sets the slippage tolerance.
     pub(super) fn within(mut self, slippage: BasisPoints) -> Self {
         self.slippage = slippage;
         self
     }
 
-    /// Leaves `wei` of the wallet's whole balance of the chain's coin for gas.
+    /// Sets the amount to the whole native balance minus `wei`, which is reserved for gas.
     ///
     /// # Errors
-    /// `VALIDATION_FAILED` where that is all there is.
+    /// `VALIDATION_FAILED` if nothing is left.
     pub(super) fn leaving(&mut self, balance: U256, wei: U256) -> Result<(), ToolError> {
         let left = balance.checked_sub(wei).filter(|left| !left.is_zero()).ok_or_else(|| {
             let (held, gas) = (TokenAmount::ether(balance), TokenAmount::ether(wei));
@@ -164,14 +173,17 @@ impl<'a> SwapAsk<'a> {
         Ok(())
     }
 
-    /// The best route after gas, at the latest block, the pools it is over, and the price of gas in wei. Errors
-    /// name the tokens.
+    /// Finds the best route after gas at the latest block. Returns it with its pools and the gas price in wei.
+    ///
+    /// # Errors
+    /// `ROUTING_NO_ROUTE` and `ROUTING_INSUFFICIENT_LIQUIDITY` name the tokens; errors of the chain and the quote
+    /// source are passed on.
     pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
         let Found { route, snapshot, gas_price, .. } = self.found(world).await?;
         Ok((route, snapshot, gas_price))
     }
 
-    /// As [`SwapAsk::route`], with what the source said.
+    /// Finds the best route like [`SwapAsk::route`], with the quote source's claim.
     pub(super) async fn found(&self, world: &World) -> Result<Found, ToolError> {
         self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
     }
@@ -183,7 +195,7 @@ impl<'a> SwapAsk<'a> {
         let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), Reach::Near).await?) };
         let (gas_price, near) = futures::try_join!(gas_price, near)?;
         let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
-        // Gas is weighed in the token whose amount is open.
+        // Gas is valued in the token whose amount is open.
         let open = match self.exact {
             Exact::In(_) => self.contract_out,
             Exact::Out(_) => self.contract_in,
@@ -212,9 +224,9 @@ impl<'a> SwapAsk<'a> {
         Ok(Found { route, snapshot, gas_price, told })
     }
 
-    /// The same error with the question's tokens by name: the router below knows addresses only.
+    /// Replaces a routing error by one that names the tokens. The router knows only addresses.
     fn name_tokens(&self, error: ToolError) -> ToolError {
-        // Another source has said itself what it does not find.
+        // Errors of another quote source already describe the failure.
         if error.details().contains_key("source") {
             return error;
         }
@@ -232,12 +244,12 @@ impl<'a> SwapAsk<'a> {
             .detail("token_out", self.contract_out.to_string())
     }
 
-    /// Symbols of every token on the route: those of the question, of the list, or as read and cleaned.
+    /// Returns the symbols of all tokens on the route: as requested, from the token list, or read from the contract.
     pub(super) async fn symbols(&self, route: &Route) -> Result<BTreeMap<Address, String>, ToolError> {
         let network = self.chain.network();
         let mut symbols: BTreeMap<Address, String> =
             network.book.tokens().iter().map(|token| (token.address, token.symbol.clone())).collect();
-        // The coin moves through pools as what wraps it, under that symbol.
+        // The native token moves through pools as its wrapped token, under that symbol.
         for (token, address) in [(&self.token_in, self.contract_in), (&self.token_out, self.contract_out)] {
             if token.id != TokenId::Native {
                 symbols.insert(address, token.symbol.to_string());
@@ -255,7 +267,7 @@ impl<'a> SwapAsk<'a> {
     }
 }
 
-/// The wallet's whole balance.
+/// Returns the wallet's whole balance of a token, in raw units.
 async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
     let owner = world.account(None)?;
     let held = match token.id {
@@ -272,7 +284,7 @@ async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U25
     world.balance(chain.network().chain_id, owner, token.id, held)
 }
 
-/// Whole tokens of `out` for one whole token of `paid`.
+/// Price of one whole `paid` token in whole `out` tokens; `None` if `paid` is zero.
 pub(super) fn price_between(paid: &TokenAmount, out: &TokenAmount) -> Option<Ratio> {
     let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
     let whole = |amount: &TokenAmount| Ratio::of(amount.raw(), ten(amount.decimals())?);

@@ -1,4 +1,4 @@
-//! The tools on the embedded devnet, called as any caller would, compared with what its contracts say.
+//! Tests of the tools on the embedded devnet, compared with the contracts' own answers.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,7 +23,7 @@ use golem_chain::network::Contract;
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
 
-/// One devnet for all tests; what a test changes it changes for an account of its own.
+/// Devnet shared by all tests. A test that changes state uses an account of its own.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
     let config = SandboxConfig {
         seed: 1,
@@ -43,7 +43,7 @@ struct Desk {
     _fabric: Fabric,
 }
 
-/// A desk with the devnet's account of that number.
+/// Creates a test bench with the devnet account of this index.
 fn desk(account: Option<usize>) -> Desk {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let networks = SANDBOX.description().networks();
@@ -94,19 +94,19 @@ impl Desk {
         tokens.iter().find(|token| token.symbol == symbol).unwrap().address
     }
 
-    /// What the contract itself answers, without any of our code between.
+    /// Calls a contract directly, without the code under test.
     async fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
         let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
         let output = self.ethereum().client.provider().call(request).await.unwrap();
         C::abi_decode_returns(&output).unwrap()
     }
 
-    /// Sends a transaction of one of the devnet's accounts.
+    /// Sends a call from one of the devnet's accounts.
     async fn send(&self, account: usize, to: Address, call: impl SolCall) {
         self.transact(account, to.into(), call.abi_encode()).await;
     }
 
-    /// The same with bare bytes; answers with the contract it made, if it made one.
+    /// Sends raw input from one of the devnet's accounts; returns the created contract, if any.
     async fn transact(&self, account: usize, to: alloy::primitives::TxKind, input: Vec<u8>) -> Option<Address> {
         let provider = self.ethereum().client.provider();
         let from = SANDBOX.accounts()[account];
@@ -145,7 +145,7 @@ fn the_catalog_takes_every_tool_and_the_list_is_complete() {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
-    // The engine has no tool of its own.
+    // The engine folder contains no tools.
     let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     for folder in folders.filter(|path| path.is_dir() && !path.ends_with("engine")) {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -166,15 +166,15 @@ async fn every_example_works_on_the_devnet() {
     for entry in desk.executor.catalog().iter() {
         let response = desk.call(entry.def.meta.name, entry.example.clone()).await;
         if entry.def.meta.name == "uniswap_get_uniswapx_order_status" {
-            // The parameters fit; nobody has placed an order here.
+            // The parameters are valid, but no order service is connected.
             assert_eq!(response.error.unwrap().code(), ErrorCode::ChainUnsupported);
         } else if entry.def.meta.name == "check_safety_status" {
-            // Without a ledger nothing is known of what was spent, and nothing is made up.
+            // Without a ledger the spent amounts are unknown, and the tool must not invent them.
             assert_eq!(response.error.unwrap().code(), ErrorCode::StoreUnavailable);
         } else if entry.def.meta.capability == CapabilityTier::Read {
             assert_eq!(response.status, Status::Success, "{}: {:?}", entry.def.meta.name, response.error);
         } else {
-            // The parameters fit; nobody can sign here.
+            // The parameters are valid, but no account can sign.
             assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured, "{}", entry.def.meta.name);
         }
     }
@@ -211,7 +211,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
         store: Some(store.clone()),
         acting: None,
     });
-    // One trade of 40 dollars is done, one of 25 is under way.
+    // One trade of 40 dollars is done, and one of 25 is pending.
     let now = SystemClock.now_millis();
     let party = Party {
         call_id: CallId::new(now),
@@ -287,7 +287,7 @@ async fn balances_are_those_of_the_contracts() {
         assert_eq!(balance["token"], symbol);
         assert_eq!(balance["raw"], raw.to_string(), "{symbol}");
     }
-    // The demo wallet of the specification: 4.5 WETH, 5,000 USDC.
+    // Balances of the specification's demo wallet: 4.5 WETH and 5,000 USDC.
     assert_eq!((&balances[1]["amount"], &balances[2]["amount"]), (&json!("4.5"), &json!("5000")));
     assert!(data["all_priced"].as_bool().unwrap(), "{data}");
 
@@ -326,14 +326,14 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
     assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
     assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading allowance 2/2"]);
 
-    // The token allows the router itself: of no use to it, since it takes through Permit2.
+    // An allowance for the router itself has no effect, because the router spends through Permit2.
     desk.send(3, usdc, Erc20::approveCall { spender: router, value: U256::MAX }).await;
     assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
-    // The token allows Permit2: enough for Permit2, not yet for the router.
+    // An allowance for Permit2 suffices for Permit2, but not yet for the router.
     desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: balance }).await;
     assert_eq!(desk.data(tool, check(Some(permit2))).await, expect(&balance.to_string(), true, permit2));
     assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
-    // Permit2 allows the router more than the token allows Permit2: the smaller counts.
+    // If Permit2 allows the router more than the token allows Permit2, the smaller amount counts.
     let now = SystemClock.now_seconds();
     let allow = |expires_at: u64| Permit2::approveCall {
         token: usdc,
@@ -343,25 +343,25 @@ async fn an_allowance_is_what_the_spender_could_really_take() {
     };
     desk.send(3, permit2, allow(now + 3_600)).await;
     assert_eq!(desk.data(tool, check(None)).await, expect(&balance.to_string(), true, router));
-    // One unit less from the token, and it no longer covers the balance.
+    // With one unit less, the allowance no longer covers the balance.
     let less = balance - uint!(1_U256);
     desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: less }).await;
     assert_eq!(desk.data(tool, check(None)).await, expect(&less.to_string(), false, router));
-    // An allowance whose time is over is none.
+    // An expired allowance counts as none.
     desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: U256::MAX }).await;
     desk.send(3, permit2, allow(now - 1)).await;
     let response = desk.call(tool, check(None)).await;
     assert_eq!(response.data.unwrap(), expect("0", false, router));
     assert_eq!(response.decision_hints.unwrap()["permit2"]["expired"], true);
     assert!(response.explanation.unwrap().contains("expired"));
-    // With nothing to spend, any allowance will do; the coin needs none at all.
+    // With an empty balance any allowance suffices; the native token needs none.
     let empty = desk_of(Address::repeat_byte(7));
     assert_eq!(empty.data(tool, check(None)).await, expect("0", true, router));
     let coin = desk.data(tool, json!({"token": "ETH", "chain": "ethereum"})).await;
     assert_eq!((&coin["sufficient"], &coin["needs_approval"]), (&json!(true), &json!(false)));
 }
 
-/// A desk with any account.
+/// Creates a test bench with any account.
 fn desk_of(account: Address) -> Desk {
     let mut desk = desk(None);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -481,7 +481,7 @@ async fn a_quote_is_what_the_quoter_contract_says() {
     assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Computing route 2/3", "Estimating gas 3/3"]);
     assert_eq!(response.status, Status::Success, "{:?}", response.error);
     let (data, hints) = (response.data.unwrap(), response.decision_hints.unwrap());
-    // So small an amount is not split; its one path is asked of the protocol's own lens.
+    // So small an amount is not split; the protocol's own quoter confirms its single path.
     let route = data["route"].as_array().unwrap();
     assert!(route.iter().all(|hop| hop["leg"] == 1 && hop["share_bps"] == 10_000), "{route:?}");
     assert_eq!(route.len(), 1, "{route:?}");
@@ -503,7 +503,7 @@ async fn a_quote_is_what_the_quoter_contract_says() {
         *desk.ask(book.contract(Contract::V2Router).unwrap(), call).await.last().unwrap()
     };
     assert_eq!(hints["amount_out_raw"], out.to_string());
-    // floor(out × (1 − 0.5 %)), in whole dollars of six decimals.
+    // floor(out × (1 − 0.5 %)), in whole tokens with six decimals.
     let least = out * uint!(9_950_U256) / uint!(10_000_U256);
     let least = bardo_base::units::TokenAmount::new(least, 6).unwrap().to_string();
     assert_eq!(hints["minimum_out"], least);
@@ -511,7 +511,7 @@ async fn a_quote_is_what_the_quoter_contract_says() {
     assert!(response.explanation.unwrap().contains("UniswapX is preferred"));
     assert!(data["price_impact_pct"].as_f64().unwrap() < 0.1 && data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
 
-    // What buying exactly that much costs is what was paid, up to the rounding of one unit of output.
+    // The cost of buying exactly that output equals the amount paid, up to the rounding of one output unit.
     let exact = data["amount_out"].as_str().unwrap();
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": exact, "chain": "ethereum",
@@ -589,7 +589,7 @@ async fn pools_are_listed_with_what_they_hold() {
         let owner: Address = pool["pool"].as_str().unwrap().parse().unwrap();
         let held = desk.ask(desk.token("WETH"), Erc20::balanceOfCall { owner }).await;
         assert_eq!(pool["held_a"], bardo_base::units::TokenAmount::ether(held).to_string());
-        // The devnet's ether starts at 3,400 dollars and its past moves it by a few percent.
+        // The devnet's ether starts at 3,400 dollars, and its generated history moves it by a few percent.
         let price: f64 = pool["price_b_per_a"].as_str().unwrap().parse().unwrap();
         assert!((3_000.0..3_800.0).contains(&price), "{pool}");
     }
@@ -601,7 +601,7 @@ async fn pools_are_listed_with_what_they_hold() {
     assert_eq!(desk.code("get_pool_info", tier).await, (Status::Error, ErrorCode::PoolNotFound));
 }
 
-/// A desk in the same world under another policy, or with other auctions.
+/// Creates a test bench with another environment, such as another policy or other auctions.
 fn desk_in(world: World) -> Desk {
     let mut desk = desk(None);
     desk.world = Arc::new(world);
@@ -644,16 +644,16 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
         (&data["route_type"], &data["route"], &data["permit_data"]),
         (&json!("DUTCH_V2"), &json!([]), &json!(null))
     );
-    // It begins a tenth of a percent above the pools and ends half a percent below them.
+    // The auction starts 0.1 % above the pools and ends 0.5 % below them.
     assert_eq!(raw(&data["amount_out"]), through_pools * uint!(1_001_U256) / uint!(1_000_U256));
     assert_eq!(raw(&hints["minimum_out"]), through_pools * uint!(995_U256) / uint!(1_000_U256));
     assert_eq!(hints["amount_out_raw"], raw(&data["amount_out"]).to_string());
     assert_eq!((&data["price_impact_pct"], &hints["legs"]), (&pools["price_impact_pct"], &json!([])));
     assert!(said.contains("at first") && !said.contains("path"), "{said}");
-    // The pools stand beside it as what they are.
+    // The pool quote is reported as the alternative.
     assert_eq!(hints["alternative"]["route_type"], "CLASSIC");
     assert_eq!(hints["alternative"]["amount_out"], pools["amount_out"]);
-    // The filler pays for the fill: only the approval of Permit2 is the wallet's, and only while it is needed.
+    // The filler pays for the fill: the wallet pays only for the Permit2 approval, and only if one is needed.
     assert!(hints["gas_units"].as_u64().unwrap() < pools_hints["gas_units"].as_u64().unwrap(), "{hints}");
     assert!(data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
     let permit2 = desk.ethereum().network().book.contract(Contract::Permit2).unwrap();
@@ -662,7 +662,7 @@ async fn a_quote_carries_the_figures_of_the_one_way_that_the_swap_would_go() {
     let (data, hints, _) = quote(json!({})).await;
     assert_eq!((&data["gas_estimate_usd"], &hints["gas_units"]), (&json!(0.0), &json!(0)));
 
-    // An exact output has the most that is paid as its bound.
+    // For an exact output, the bound is the maximum input.
     let (data, hints, _) = quote(json!({"amount": "1000", "exact_output": true})).await;
     let paid: U256 = hints["amount_in_raw"].as_str().unwrap().parse().unwrap();
     let most = paid * uint!(1_005_U256) / uint!(1_000_U256);
@@ -697,7 +697,7 @@ async fn the_policys_tools_and_chains_bind_reads() {
         refused(desk.call("get_token_price", price(named)).await, "allowed_chains", "devnet-base");
     }
     assert_eq!(desk.code("get_token_price", price("polygon")).await, (Status::Error, ErrorCode::ChainUnknown));
-    // Who names no chain gets those that are allowed, and an error where there are none.
+    // A caller that names no chain gets the allowed ones, and an error if there are none.
     let all = desk.data("get_chain_status", json!({})).await;
     let names: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| chain["chain"].clone()).collect();
     assert_eq!(names, ["ethereum"]);
@@ -706,7 +706,7 @@ async fn the_policys_tools_and_chains_bind_reads() {
         refused(desk.call(tool, json!({})).await, "allowed_chains", "devnet-ethereum");
     }
 
-    // Read-only signs nothing, and reads everything.
+    // The read-only preset signs nothing and allows all reads.
     let read_only = Arc::new(Policy::preset(Preset::ReadOnly));
     let desk = desk_in(World::clone(&plain.world).bound_by(read_only));
     assert_eq!(desk.call("get_token_price", price("base")).await.status, Status::Success);

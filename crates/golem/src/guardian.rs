@@ -1,8 +1,8 @@
-//! The safety-guardian: looks at what is above the hot lane with eyes of its own. It runs the framed bytes on a fork
-//! that it pins itself, reads prices itself, and reads the policy's file itself. It knows what the pipeline found, and
-//! believes none of it: it agrees only if its own figures do.
+//! Safety-guardian: an independent review of actions above the hot lane. It runs the prepared bytes on its own fork,
+//! reads prices itself, and reads the policy file itself. It receives the pipeline's figures but relies on none: it
+//! agrees only if its own figures do.
 //!
-//! It only ever adds a no. Whatever it cannot tell is one.
+//! The guardian can only add objections. Whatever it cannot verify is an objection.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,11 +27,11 @@ use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
 use golem_chain::token::{self, Token, TokenId};
 
-/// Its figures and the pipeline's may be this far apart, in basis points: the pipeline counts what goes out at the
+/// Tolerance between the guardian's and the pipeline's figures, in basis points. The pipeline values outflows at the
 /// highest of several prices.
 const TOLERANCE_BPS: u32 = 300;
 
-/// A chain as the guardian sees it.
+/// Chain as the guardian reads it.
 #[derive(Debug, Clone)]
 struct Watched {
     client: ChainClient,
@@ -39,7 +39,7 @@ struct Watched {
     prices: PriceChain,
 }
 
-/// See the module.
+/// Independent reviewer of large actions; see the module documentation.
 #[derive(Debug)]
 pub struct SafetyGuardian {
     chains: Vec<Watched>,
@@ -48,8 +48,8 @@ pub struct SafetyGuardian {
 }
 
 impl SafetyGuardian {
-    /// A guardian over these chains, with prices to read from; it reads the policy at `policy`, and holds `absent`
-    /// where there is no file.
+    /// Creates a guardian over these chains and price feeds. It reads the policy file at `policy`, and uses the preset
+    /// `absent` if there is no file.
     pub fn new(chains: impl IntoIterator<Item = (ChainClient, PriceChain)>, policy: PathBuf, absent: Preset) -> Self {
         let watch =
             |(client, prices): (ChainClient, PriceChain)| Watched { source: Source::of(&client), client, prices };
@@ -96,7 +96,7 @@ impl Guardian for SafetyGuardian {
     }
 }
 
-/// What it reckons by its own prices.
+/// Values computed from the guardian's own prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Own {
     out: Usd,
@@ -105,7 +105,7 @@ struct Own {
 }
 
 impl Watched {
-    /// What it knows of the chain by its own address book.
+    /// Returns the chain's known contracts and stable tokens, from the guardian's own address book.
     fn around(&self) -> Surroundings {
         let network = self.client.network();
         Surroundings {
@@ -116,7 +116,7 @@ impl Watched {
         }
     }
 
-    /// Runs what would be signed on a fork of its own.
+    /// Runs the transactions that would be signed on the guardian's own fork.
     async fn run(&self, framed: &Framed, shifts: &[BalanceShift]) -> Result<Simulation, GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let fork =
@@ -129,7 +129,8 @@ impl Watched {
         simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
     }
 
-    /// What leaves and what must come in, by prices read now.
+    /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
+    /// prices.
     async fn value(&self, framed: &Framed) -> Result<(Own, String), GuardianError> {
         let proposal = framed.proposal();
         let wrapped = self.client.network().book.contract(Contract::WrappedNative);
@@ -162,14 +163,14 @@ impl Watched {
         Ok((Own { out, least_in, gas }, words.join(", ")))
     }
 
-    /// What must arrive here from another chain, by prices read now.
+    /// Values the minimum that must arrive on this chain from another chain, at current prices.
     async fn arriving(&self, arrival: &Arrival) -> Result<(Usd, String), GuardianError> {
         let token = &arrival.token;
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let TokenId::Erc20(contract) = token.id else {
             return Err(GuardianError("an order cannot deliver the native token of another chain".to_owned()));
         };
-        // How much it is worth goes by its decimals: as the chain over there says, not the proposal.
+        // The value depends on the decimals: they are read from the destination chain, not taken from the proposal.
         let read = token::read(&[contract], self.client.network(), self.client.agreed()).await;
         let real = read.map_err(|error| failed(&error))?.into_iter().next();
         let real = real.ok_or_else(|| GuardianError(format!("it cannot read {contract}")))?;
@@ -182,7 +183,7 @@ impl Watched {
     }
 }
 
-/// What the bytes do that was not declared.
+/// Returns objections to undeclared effects of the simulated transactions.
 fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
     let (proposal, account) = (framed.proposal(), framed.account());
     let changes = &simulation.changes;
@@ -219,7 +220,7 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
                 let came = changes.balance(token, account);
                 came.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
             }
-            // What goes out of it, and gas, has gone off what came.
+            // Outflows and gas have already reduced the native balance, so they are added back.
             TokenId::Native => changes.account(account).map_or(U256::ZERO, |change| {
                 let spent = declared(TokenId::Native).saturating_add(framed.worst_gas());
                 change.balance.after.saturating_add(spent).saturating_sub(change.balance.before)
@@ -259,7 +260,7 @@ fn allowed(framed: &Framed, token: Address, spender: Address, amount: U256) -> b
         .any(|bound| amount <= bound.at_most)
 }
 
-/// What its own reading of the policy has against tokens and recipients.
+/// Returns objections to tokens that the guardian's own reading of the policy does not allow.
 fn lists(framed: &Framed, policy: &Policy, network: &Network) -> Vec<String> {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
@@ -267,7 +268,7 @@ fn lists(framed: &Framed, policy: &Policy, network: &Network) -> Vec<String> {
     tokens.filter_map(|token| off_list(token, policy, network)).collect()
 }
 
-/// What its own reading of the policy has against a token of a network.
+/// Returns the objection to a token of a network, if the guardian's own reading of the policy does not allow it.
 fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String> {
     let bundled = match token.id {
         TokenId::Native => true,
@@ -278,7 +279,7 @@ fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String>
     (!allowed).then(|| format!("{} is not on the policy's list", token.symbol))
 }
 
-/// Whether the account lets others take more afterwards than before: that is no exit, whatever comes in.
+/// True if any allowance of the account increases. Such an action is not an exit, whatever comes in.
 fn allows_more(framed: &Framed, simulation: &Simulation) -> bool {
     let ours = |owner: Address| owner == framed.account() || framed.exposed().contains(&owner);
     let changes = &simulation.changes;
@@ -291,8 +292,8 @@ fn allows_more(framed: &Framed, simulation: &Simulation) -> bool {
         || changes.operators.iter().any(|one| rises(one.owner, one.approved.after && !one.approved.before))
 }
 
-/// What its own figures have against the size. What leaves a position counts as what it may lose and its gas, as the caps
-/// count it: a limit on purchases locks no position in.
+/// Returns the objection to the size by the guardian's own figures. An exit counts with its possible loss and its gas,
+/// as in the caps: a limit on purchases must not lock in a position.
 fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
     let most = policy.rules().max_single_trade_usd.0?;
     let lost = match leaves {
@@ -312,11 +313,11 @@ fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
     })
 }
 
-/// What its own figures have against the price, and against the pipeline's figures.
+/// Returns objections to the price, and to differences from the pipeline's figures.
 fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
-    // Whatever exchanges one thing for another: a trade, or an order that others settle, here or on another chain.
+    // Exchanges are trades, and orders that others settle on this or another chain.
     let exchanges = framed.proposal().trade.is_some() || framed.order().is_some();
     if exchanges && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
         objections.push(format!("at its own prices, ${} is paid for at least ${}", own.out, own.least_in));
@@ -329,13 +330,13 @@ fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<Strin
     objections
 }
 
-/// So many ten-thousandths of an amount.
+/// Returns `parts` ten-thousandths of an amount.
 fn share(whole: Usd, parts: u32) -> Option<Usd> {
     let scaled = whole.scaled(8, Rounding::Down)?.checked_mul(u128::from(parts))?.checked_div(10_000)?;
     Usd::from_scaled(U256::from(scaled), 8).ok()
 }
 
-/// A guardian behind the seam.
+/// Wraps a guardian as a trait object.
 pub fn shared(guardian: SafetyGuardian) -> Arc<dyn Guardian> {
     Arc::new(guardian)
 }

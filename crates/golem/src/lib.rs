@@ -1,20 +1,20 @@
-//! The Golem: what it is, how it is doing, what it remembers, and how it acts through eight tools.
+//! The Golem: its role, its vitals, its memory, and its actions through eight tools.
 //!
-//! Not here: the tools it acts through (`tools`), and everything that stands between a wish and a signature
-//! (`safety`): a Golem has no way around either.
+//! Not here: the tools behind the eight (`tools`), and the safety pipeline between a decision and a signature
+//! (`safety`). A Golem cannot bypass either.
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
-//! | `archetype` | roles, their tools, and who may hand work to whom |
-//! | `brain` | who decides: a program of its own, or a model |
+//! | `archetype` | roles, their tools and delegation edges |
+//! | `brain` | decision makers: an external program or a model |
 //! | `guardian` | the second opinion above the hot lane |
-//! | `life` | heart, body and mind |
-//! | `memory` | what it remembers: past trades, lessons, its papers |
-//! | `phase` | from vitals to a phase |
-//! | `pi` | the eight tools a brain has |
-//! | `scenario` | what it does at which second of a show |
-//! | `sprite` | its body on the screen |
-//! | `vitals` | how it is doing |
+//! | `life` | health monitor, animation and planner |
+//! | `memory` | past trades, insights and documents |
+//! | `phase` | phases derived from vitals |
+//! | `pi` | the eight tools of a brain |
+//! | `scenario` | scripted scenarios with their timing |
+//! | `sprite` | animation state on the screen |
+//! | `vitals` | measurements of the Golem's condition |
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -1,5 +1,5 @@
-//! A life: a heart that takes the measure of it and moves the phase, a body that follows what happens, and a mind that
-//! plays a scenario through the eight tools. It ends with the phase Terminal, or when it is told to leave.
+//! Life of a Golem: a health monitor that measures vitals and sets the phase, an animation that follows events, and a
+//! planner that plays a scenario through the eight tools. It ends with the phase Terminal or on request.
 
 mod mind;
 
@@ -28,95 +28,95 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use golem_tools::engine::World;
 
-/// How long success and failure show on the body.
+/// Duration for which the sprite shows success or failure.
 const MOMENT: Duration = Duration::from_secs(3);
 
-/// Characters of the sentence that says why a brain has gone.
+/// Maximum length of the sentence about a brain's end, in characters.
 const LAST_WORD: usize = 300;
 
-/// Words that may wait for a brain.
+/// Maximum number of messages that wait for a brain.
 const PASSED_ON: usize = 16;
 
-/// What the operator's commands may take to come to their end when it leaves.
+/// Timeout for the operator's running commands when the Golem leaves.
 const SETTLING: Duration = Duration::from_secs(20);
 
-/// What a life is made of.
+/// Configuration of a Golem's life.
 #[derive(Debug)]
 pub struct LifeConfig {
-    /// The eight tools.
+    /// Session for the eight tools.
     pub pi: PiSession,
-    /// The world its vitals are read from.
+    /// Chains and accounts from which vitals are read.
     pub world: Arc<World>,
-    /// When each phase is entered.
+    /// Thresholds of the phases.
     pub phases: PhaseRules,
-    /// Where its phase is told to the pipeline.
+    /// Channel that reports the phase to the pipeline.
     pub phase: watch::Sender<Phase>,
-    /// The stop in force.
+    /// Stop in force.
     pub stop: watch::Receiver<Option<StopLevel>>,
-    /// Set when it is to begin nothing new.
+    /// True once the Golem must begin nothing new.
     pub leaving: watch::Receiver<bool>,
-    /// What the operator says to it.
+    /// Messages from the operator.
     pub words: mpsc::Receiver<SafeText>,
-    /// The shows that it is to play from now on.
+    /// Scenarios to play from now on.
     pub shows: mpsc::Receiver<Scenario>,
-    /// How the present show goes.
+    /// Progress of the current scenario.
     pub played: watch::Sender<Played>,
-    /// What time it is.
+    /// Clock for vitals and scenario timing.
     pub clock: Arc<dyn Clock>,
-    /// Holds the time until it has begun to live.
+    /// Attendance that keeps simulated time from advancing before the Golem runs.
     pub attendance: Attendance,
-    /// Where it says what happens.
+    /// Event Fabric that receives its events.
     pub fabric: Fabric,
-    /// Who it is.
+    /// Id of the Golem.
     pub golem_id: GolemId,
-    /// Time between two heartbeats.
+    /// Interval between two heartbeats.
     pub heartbeat: Duration,
-    /// How long it is given, in seconds.
+    /// Lifespan in seconds; `None` for no limit.
     pub lifespan_seconds: Option<u64>,
-    /// Who decides in it; without one it plays its scenario.
+    /// Brain that decides; without one, the Golem plays its scenario.
     pub brain: Option<Box<dyn Brain>>,
 }
 
-/// How a show goes.
+/// Progress of a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Played {
-    /// When the show began, on the clock's steady scale in milliseconds; `None` before.
+    /// Start of the scenario on the clock's steady scale, in milliseconds; `None` before the start.
     pub begun: Option<u64>,
-    /// Beats that were played to their end.
+    /// Number of steps played to their end.
     pub beats: usize,
-    /// Beats that were left out because their condition did not hold.
+    /// Number of steps skipped because their condition did not hold.
     pub skipped: usize,
-    /// What was not as expected, a line each.
+    /// Deviations from the expectations, one sentence each.
     pub missed: Vec<String>,
-    /// The phases that were entered, in order.
+    /// Phases entered, in order.
     pub phases: Vec<Phase>,
-    /// Whether the Golem has played all its beats, or has died.
+    /// True once the Golem has played all steps or has died.
     pub done: bool,
-    /// Whether all cues were given.
+    /// True once all external events were triggered.
     pub cued: bool,
-    /// Whether what the show has set going has come to its end as well. Told where time is the session's own.
+    /// True once everything that the scenario started has ended too. Set only if time is the session's own.
     pub settled: bool,
 }
 
 impl Played {
-    /// Whether nothing of the show is still to come.
+    /// True if nothing of the scenario is left to come.
     pub fn is_over(&self) -> bool {
         self.done && self.cued
     }
 }
 
-/// The voice, and what the three parts share.
+/// Event output shared by the three parts.
 #[derive(Debug, Clone)]
 pub(super) struct Voice {
     fabric: Fabric,
     golem_id: GolemId,
     shown: Arc<Mutex<Sprite>>,
-    /// What was told of its vitals last.
+    /// Most recently reported vitals.
     vitals: Arc<Mutex<Option<Vitals>>>,
 }
 
 impl Voice {
-    /// Lets the body react, and says what it shows now.
+    /// Updates the sprite and reports its new state.
     fn react(&self, call: Option<CallId>, trigger: Trigger) {
         let (from, to) = {
             let mut sprite = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,16 +134,16 @@ impl Voice {
         self.fabric.emit(&self.golem_id, None, kind);
     }
 
-    /// What was told of its vitals last.
+    /// Returns the most recently reported vitals.
     pub(super) fn vitals(&self) -> Option<Vitals> {
         self.vitals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Lives: plays `scenario` and what comes after it.
+/// Runs the Golem: plays `scenario` and the scenarios that follow it.
 ///
 /// # Errors
-/// Whatever keeps it from being born: no wallet, or a memory that cannot be read.
+/// An error without a wallet or with unreadable memory; `SAFETY_PHASE_BLOCKED` if the Golem has died earlier.
 pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolError> {
     let memory = config.pi.memory().clone();
     let life = memory.life(&*config.clock).await?;
@@ -156,7 +156,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     config.pi.beats(life.born_at, config.heartbeat);
     let terms = Terms { born_at: life.born_at, high_water: life.high_water, lifespan_seconds: config.lifespan_seconds };
     if life.died_at.is_some() {
-        // There is no way back: not by another phase, and not by another start.
+        // Death is final: neither another phase nor another start reverses it.
         config.phase.send_replace(Phase::Terminal);
         let words = life.last_words.unwrap_or_default();
         return Err(ToolError::new(
@@ -190,7 +190,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     let brain = config.brain;
     let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
     if brain.is_some() {
-        // It plays no shows, so that none has cues for it.
+        // A Golem with a brain plays no scenarios, so there are no external events for it.
         shows.close();
         played.send_modify(|played| played.cued = true);
     }
@@ -207,10 +207,10 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 };
                 let (words, under_way) = hearing.end();
                 nerves.words = words;
-                // Whatever it had open is taken back. The operator is heard as before, and what they asked for goes on.
+                // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
                 nerves.pi.take_back_own().await;
                 let words = format!("My brain has stopped: {why}. I still listen to you.");
-                // Said before anybody can see that it is over: whoever waits for that may leave at once.
+                // Report this before the run is marked as over: observers may leave at once.
                 nerves.thought += 1;
                 let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
                 nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
@@ -246,7 +246,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         tokio::select! {
             () = &mut play => {
                 if timeout(SETTLING, under_way.tell()).await.is_err() {
-                    // What is still being signed goes on by itself.
+                    // Commits that are still being signed continue by themselves.
                     all.take_back_all().await;
                 }
             }
@@ -265,10 +265,10 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     Ok(())
 }
 
-/// Takes the measure and moves the phase.
+/// Health monitor: measures the vitals and sets the phase.
 struct Heart {
     gauge: Gauge,
-    /// The high-water mark that its memory has.
+    /// High-water mark stored in memory.
     kept: Option<Usd>,
     machine: PhaseMachine,
     phase: watch::Sender<Phase>,
@@ -280,7 +280,7 @@ struct Heart {
 }
 
 impl Heart {
-    /// Beats until death.
+    /// Runs a heartbeat at each interval until death.
     async fn beat(mut self, every: Duration) {
         let every = millis(every);
         let mut due = self.clock.steady_millis();
@@ -289,7 +289,7 @@ impl Heart {
             due = next_beat(due, every, self.clock.steady_millis());
             let now = self.clock.now_millis();
             if self.kept.is_some() && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
-                // Another program has forgotten it, by the operator's word.
+                // Another process has reset the high-water mark at the operator's request.
                 self.gauge.forget_high_water();
                 self.kept = None;
             }
@@ -297,12 +297,12 @@ impl Heart {
             if let Some(high) = self.gauge.high_water().filter(|high| self.kept != Some(*high)) {
                 match self.memory.set_high_water(high, self.kept.is_some()).await {
                     Ok(true) => self.kept = Some(high),
-                    // Forgotten since it was looked at.
+                    // The mark was reset after the check above.
                     Ok(false) => {
                         self.gauge.forget_high_water();
                         self.kept = None;
                     }
-                    // A mark that is not kept is kept at a later beat, or found again from what is held.
+                    // A mark that could not be stored is stored at a later heartbeat, or measured again.
                     Err(_) => {}
                 }
             }
@@ -325,26 +325,26 @@ impl Heart {
     }
 }
 
-/// A time in milliseconds.
+/// Converts a duration to milliseconds.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// When the next beat is due, after one that was due at `due`: counted from there, so that delays do not add up, but none
-/// that was missed is made up for.
+/// Returns the next due time after `due`. It is a multiple of the interval from there, so that delays do not add up;
+/// missed heartbeats are skipped.
 fn next_beat(due: u64, every: u64, now: u64) -> u64 {
     let missed = now.saturating_sub(due).checked_div(every).unwrap_or(0);
     due.saturating_add(every.saturating_mul(missed.saturating_add(1)))
 }
 
-/// Waits for a moment of the clock's steady scale.
+/// Waits until a time on the clock's steady scale.
 async fn until(clock: &dyn Clock, due: u64) {
     while let Some(left) = due.checked_sub(clock.steady_millis()).filter(|left| *left > 0) {
         clock.pause(Duration::from_millis(left)).await;
     }
 }
 
-/// Shows what happens, until nothing more is told.
+/// Animates the sprite until the event stream ends.
 async fn body(voice: Voice, mut events: Receiver, pi: PiSession, clock: Arc<dyn Clock>) {
     let _attendance = clock.attend();
     let mut batch = Vec::new();
@@ -381,14 +381,14 @@ mod tests {
 
     #[test]
     fn a_heart_keeps_its_measure_and_makes_up_for_nothing() {
-        // In time, and a little late.
+        // On time, and a little late.
         assert_eq!([next_beat(100, 20, 100), next_beat(100, 20, 119)], [120, 120]);
-        // Late by one beat, by many, and by a machine that slept.
+        // Late by one heartbeat, by several, and after the machine slept.
         assert_eq!(
             [next_beat(100, 20, 120), next_beat(100, 20, 145), next_beat(100, 20, 1_000_010)],
             [140, 160, 1_000_020]
         );
-        // A clock that went back waits for no longer than was said.
+        // A clock that went backwards does not prolong the wait.
         assert_eq!([next_beat(100, 20, 90), next_beat(u64::MAX, 20, 5), next_beat(100, 0, 200)], [120, u64::MAX, 100]);
     }
 }

@@ -1,4 +1,4 @@
-//! From vitals to a phase. Pure: a reading and a time in, a change out.
+//! Phase machine: derives the phase from vitals. It does no I/O: it takes a reading and a time, and returns a change.
 //!
 //! | measure | Cautious | Defensive | Survival | Terminal |
 //! |---|---|---|---|---|
@@ -7,47 +7,47 @@
 //! | failures in a row, of the limit | one fewer | the limit | | |
 //! | age, of the lifespan | 80 % | 90 % | 95 % | 100 % |
 //!
-//! A measure asks for a phase when it reaches the figure, and goes on asking until it is back at half of it: for the
-//! runway at twice, for failures at fewer than half. Age does not go back. The worst measure counts.
+//! A measure triggers a phase when it reaches the threshold. It stays active until it is back at half the threshold;
+//! for the runway, at twice; for failures, below half. Age never goes back. The worst measure decides.
 //!
-//! Getting worse takes effect at once, getting better one phase at a time, each after the dwell without a measure that
-//! asks for the present phase. Terminal is entered only after a whole dwell in which every reading asked for it, and on
-//! account of losses only if every price in each of them came from a feed: whoever bends a pool for a while cannot
-//! kill a Golem. It is never left.
+//! Deterioration takes effect at once. Improvement goes one phase at a time, each after a dwell without an active
+//! measure for the current phase. Terminal requires a whole dwell in which every reading triggers it. Losses count for
+//! that only if every price in each reading came from a feed, so that a temporarily manipulated pool cannot kill a
+//! Golem. Terminal is final.
 //!
-//! What cannot be told asks for nothing and lets nothing get better.
+//! An unknown measure triggers nothing and prevents improvement.
 
 use bardo_base::model::Phase;
 
-/// Hundred percent, in basis points.
+/// One hundred percent, in basis points.
 const WHOLE: u64 = 10_000;
 
-/// When each phase is entered.
+/// Thresholds of the phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseRules {
-    /// One row for each phase below Thriving, in their order.
+    /// Thresholds for each phase below Thriving, in the order of the phases.
     pub rows: [Row; 4],
-    /// How long a reading must hold before it gets better, or ends a life; in milliseconds.
+    /// Dwell before an improvement or before Terminal, in milliseconds.
     pub dwell_millis: u64,
 }
 
-/// What leads into one phase.
+/// Thresholds of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The phase.
+    /// Phase that these thresholds trigger.
     pub phase: Phase,
-    /// At this loss from the high-water mark, or more; in basis points.
+    /// Minimum loss from the high-water mark, in basis points.
     pub drawdown_bps: u64,
-    /// With gas for so many seconds, or fewer.
+    /// Maximum gas runway, in seconds.
     pub runway_seconds: u64,
-    /// With so few failures left to the limit; `None` where failures alone do not lead here.
+    /// Number of failures left before the limit; `None` if failures do not trigger this phase.
     pub failures_left: Option<u32>,
-    /// At this share of the lifespan, in basis points.
+    /// Minimum share of the lifespan, in basis points.
     pub age_bps: u64,
 }
 
 impl PhaseRules {
-    /// The table above, with a dwell of a minute.
+    /// Thresholds of the table above, with a dwell of one minute.
     pub const DEFAULT: Self = Self {
         rows: [
             Row {
@@ -76,7 +76,7 @@ impl PhaseRules {
         dwell_millis: 60_000,
     };
 
-    /// The same with another dwell, in milliseconds.
+    /// Replaces the dwell; in milliseconds.
     #[must_use]
     pub const fn dwelling(mut self, millis: u64) -> Self {
         self.dwell_millis = millis;
@@ -90,54 +90,54 @@ impl Default for PhaseRules {
     }
 }
 
-/// How a Golem is doing at one moment. What cannot be told is `None`.
+/// Measurements of a Golem at one moment. Unknown values are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// Loss from the high-water mark, in basis points.
     pub drawdown_bps: Option<u64>,
-    /// Whether every price behind that came from a feed.
+    /// True if every price behind the loss came from a feed.
     pub feed_grade: bool,
-    /// How long the gas lasts.
+    /// Time until the gas is used up.
     pub runway: Runway,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// How many there may be.
+    /// Limit of consecutive failures.
     pub failures_limit: u32,
-    /// Seconds lived.
+    /// Age in seconds.
     pub age_seconds: u64,
-    /// Seconds given; `None` for a Golem without an end.
+    /// Lifespan in seconds; `None` for no limit.
     pub lifespan_seconds: Option<u64>,
 }
 
-/// How long the gas lasts.
+/// Time until the gas is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runway {
-    /// So many seconds at the present use.
+    /// Seconds left at the current rate of use.
     Seconds(u64),
-    /// No gas is being used, and there is some.
+    /// Gas is available, and none is being used.
     Unused,
     /// The balance could not be read.
     Unknown,
 }
 
-/// What led to a phase.
+/// Measure that can trigger a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
     /// Loss from the high-water mark.
     Drawdown,
-    /// Gas.
+    /// Time until the gas is used up.
     Runway,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     Failures,
-    /// Age.
+    /// Age relative to the lifespan.
     Age,
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures, in the order in which they are checked.
     pub const ALL: [Self; 4] = [Self::Drawdown, Self::Runway, Self::Failures, Self::Age];
 
-    /// What it says of a reading, for a sentence.
+    /// Describes this measure of a reading as a sentence fragment.
     pub fn words(self, reading: &Reading) -> String {
         match self {
             Self::Drawdown => match reading.drawdown_bps {
@@ -158,7 +158,7 @@ impl Measure {
     }
 }
 
-/// A time in the two largest of its parts.
+/// Formats a duration with its one or two largest units.
 fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -168,16 +168,16 @@ fn span(seconds: u64) -> String {
     }
 }
 
-/// What one measure says against one row.
+/// State of one measure relative to one phase's thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
-    /// It is as bad as the row.
+    /// Threshold of the phase reached.
     Enters,
-    /// It is not, and not so much better that the phase could be left.
+    /// Threshold not reached, but not enough improvement to leave the phase.
     Holds,
-    /// It is well clear of the row.
+    /// Well clear of the threshold.
     Clear,
-    /// It cannot be told.
+    /// Value of the measure unknown.
     Unknown,
 }
 
@@ -214,32 +214,32 @@ fn says(measure: Measure, row: &Row, reading: &Reading) -> Says {
     }
 }
 
-/// A phase that has changed.
+/// Change of the phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Before.
+    /// Phase before the change.
     pub from: Phase,
-    /// Now.
+    /// Phase after the change.
     pub to: Phase,
-    /// In a sentence.
+    /// Reason as a sentence fragment.
     pub why: String,
 }
 
-/// The machine. Its first phase is Thriving.
+/// Phase machine, which starts in Thriving.
 #[derive(Debug, Clone)]
 pub struct PhaseMachine {
     rules: PhaseRules,
     phase: Phase,
-    /// Since when no measure holds the present phase.
+    /// Time since which no measure holds the current phase, in milliseconds; `None` while one does.
     better_since: Option<u64>,
-    /// Since when every reading asks for the end.
+    /// Time since which every reading triggers Terminal, in milliseconds; `None` while none does.
     dying_since: Option<u64>,
     last: Option<u64>,
     why: String,
 }
 
 impl PhaseMachine {
-    /// A machine in Thriving.
+    /// Creates a machine in Thriving.
     pub fn new(rules: PhaseRules) -> Self {
         Self {
             rules,
@@ -251,17 +251,17 @@ impl PhaseMachine {
         }
     }
 
-    /// The phase.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// What it is due to, in a sentence.
+    /// Returns the reason for the current phase, as a sentence fragment.
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// Takes in a reading made at `now` (milliseconds). A clock that goes back starts every wait anew.
+    /// Processes a reading made at `now`, in milliseconds. A clock that goes backwards restarts every dwell.
     pub fn observe(&mut self, reading: &Reading, now: u64) -> Option<Change> {
         if self.phase == Phase::Terminal {
             return None;
@@ -274,7 +274,7 @@ impl PhaseMachine {
         if let Some(why) = self.dying(reading, now) {
             return Some(self.go(Phase::Terminal, why));
         }
-        // Terminal has a wait of its own; until that is over, what asks for it asks for Survival.
+        // Terminal has its own dwell. Until it is over, readings that trigger Terminal trigger Survival.
         let asked = self.asked(reading);
         if let Some((phase, measure)) = asked
             && phase > self.phase
@@ -304,7 +304,7 @@ impl PhaseMachine {
         Some(self.go(to, why))
     }
 
-    /// The worst phase, short of the end, that a measure asks for.
+    /// Returns the worst phase up to Survival that a measure triggers, with that measure.
     fn asked(&self, reading: &Reading) -> Option<(Phase, Measure)> {
         let rows = self.rules.rows.iter().rev();
         rows.filter_map(|row| {
@@ -314,7 +314,7 @@ impl PhaseMachine {
         .next()
     }
 
-    /// Why it dies now, if it does.
+    /// Returns the reason for entering Terminal, once its dwell is over.
     fn dying(&mut self, reading: &Reading, now: u64) -> Option<String> {
         let row = self.rules.rows.iter().find(|row| row.phase == Phase::Terminal)?;
         let asks = Measure::ALL.into_iter().find(|measure| {

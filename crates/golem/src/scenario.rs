@@ -1,34 +1,34 @@
-//! Scenarios: what a Golem does at which second of a show, in TOML, and what is to come of it.
+//! Scenarios: scripted steps of a Golem at fixed times, in TOML, with their expected outcomes.
 //!
 //! ```toml
 //! name = "first-tour"
 //! about = "Each kind of card once, and one decision."
-//! operator = "wait"          # what answers where no person does: wait, approve, refuse
+//! operator = "wait"          # answer where no person decides: wait, approve, refuse
 //!
 //! [[beat]]
-//! at = 8                     # seconds into the show
+//! at = 8                     # seconds since the start
 //! caption = "A quote"
 //! now = "Asking what 0.25 WETH would bring."
 //! think = "WETH is more than half of what I hold."
 //! do = "query_state"         # one of the eight tools, or `act`: preview, then commit
 //! params = { query = "quote", params = { token_in = "WETH", token_out = "USDC", amount = "0.25", chain = "ethereum" } }
-//! expect = ["success"]       # statuses and error codes; none: whatever comes of it
-//! name = "sale"              # later beats name what came of it: "$sale.tx_hash"
-//! want = { chain = "ethereum" }  # fields that must be in the result
-//! says = "WETH"              # words that must stand in the answer
+//! expect = ["success"]       # allowed statuses and error codes; empty for any
+//! name = "sale"              # later steps refer to the result by this name: "$sale.tx_hash"
+//! want = { chain = "ethereum" }  # required fields of the result
+//! says = "WETH"              # text that the answer must contain
 //!
 //! [[beat]]
 //! at = 20
-//! # Played only where all of this holds when its time comes; a beat that is left out is counted by itself, and expects
-//! # nothing. `after` names an earlier beat, which was played, and `status` is how that ended: a status or an error code.
+//! # Condition of the step; all parts must hold when its time comes. A skipped step is counted separately and expects
+//! # nothing. `after` names an earlier step that was played, and `status` its outcome: a status or an error code.
 //! when = { phase = "Thriving", after = "sale", status = "success" }
 //!
-//! [[cue]]                    # what happens around the Golem, at the same time
+//! [[cue]]                    # external event, on the same time scale
 //! at = 15
 //! do = { market = { asset = "ETH", bps = -300, blocks = 5 } }
 //!
-//! [[later]]                  # over and over, once all beats are played
-//! at = 30                    # seconds after the one before
+//! [[later]]                  # repeated once all steps are played
+//! at = 30                    # seconds after the previous step
 //! ```
 
 mod cue;
@@ -50,19 +50,19 @@ use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::ToolResponse;
 
-/// The word for preview and commit in one beat.
+/// Pseudo tool that previews and commits in one step.
 pub const ACT: &str = "act";
 
-/// The show that is played where no other is asked for.
+/// Name of the default scenario.
 pub const DEFAULT: &str = "first-tour";
 
-/// The most that may pass at once, in seconds: prices of feeds are older than they may be soon after.
+/// Maximum tick, in seconds: with longer ticks, feed prices would soon exceed their maximum age.
 const LONGEST_TICK: u64 = 300;
 
-/// The longest file that is read, in bytes.
+/// Maximum size of a scenario file, in bytes.
 const MOST_BYTES: u64 = 256 << 10;
 
-/// The scenarios that are built in.
+/// Built-in scenarios, by name.
 const BUNDLED: &[(&str, &str)] = &[
     ("first-tour", include_str!("../../../assets/scenarios/first-tour.toml")),
     ("price-moved", include_str!("../../../assets/scenarios/price-moved.toml")),
@@ -73,124 +73,124 @@ const BUNDLED: &[(&str, &str)] = &[
     ("rebalancing", include_str!("../../../assets/scenarios/rebalancing.toml")),
 ];
 
-/// A show.
+/// Script of a Golem's steps and of external events.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
-    /// What it shows.
+    /// Description of its content.
     pub about: String,
-    /// What answers the Golem's questions where no person does.
+    /// Answer to approval requests where no person decides.
     #[serde(default)]
     pub operator: Operator,
-    /// Seconds that pass at once. A show that says so has a time of its own, also on a screen.
+    /// Step of simulated time, in seconds. A scenario with a tick runs on its own simulated time, even on a screen.
     #[serde(default)]
     pub tick: Option<u64>,
-    /// The phases that are to be entered, in order; none: whichever.
+    /// Expected phases, in the order in which they are entered; empty for any.
     #[serde(default)]
     pub phases: Vec<Phase>,
-    /// What happens, in order.
+    /// Steps of the Golem, in order.
     #[serde(default, rename = "beat")]
     pub beats: Vec<Beat>,
-    /// What happens around it, in order.
+    /// External events, in order.
     #[serde(default, rename = "cue")]
     pub cues: Vec<Cue>,
-    /// What goes on afterwards.
+    /// Steps that are repeated afterwards.
     #[serde(default)]
     pub later: Vec<Beat>,
 }
 
-/// What answers where no person does.
+/// Answer to approval requests where no person decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operator {
-    /// Nobody: questions lapse.
+    /// No answer: requests expire.
     #[default]
     Wait,
-    /// A yes to each.
+    /// Approves every request.
     Approve,
-    /// A no to each.
+    /// Rejects every request.
     Refuse,
 }
 
-/// One beat.
+/// Step of a scenario.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beat {
-    /// Seconds into the show; for what goes on afterwards, seconds after the one before.
+    /// Seconds since the start; for repeated steps, seconds after the previous one.
     pub at: u64,
-    /// When alone it is played.
+    /// Condition for playing the step; `None` for always.
     pub when: Option<When>,
-    /// By which name later beats call what came of it.
+    /// Name by which later steps refer to the result.
     pub name: Option<String>,
-    /// A line for whoever watches.
+    /// Caption for viewers.
     pub caption: Option<String>,
-    /// What it does now, in a sentence.
+    /// Current activity, in a sentence.
     pub now: Option<String>,
-    /// What it will do next.
+    /// Next activity, in a sentence.
     pub next: Option<String>,
-    /// What it thinks.
+    /// Thought to show.
     pub think: Option<String>,
-    /// What it does.
+    /// One of the eight tools, or [`ACT`].
     #[serde(rename = "do")]
     pub does: Option<String>,
-    /// With which parameters.
+    /// Parameters of the tool.
     #[serde(default)]
     pub params: Value,
-    /// What may come of it: statuses and error codes.
+    /// Allowed statuses and error codes; empty for any.
     #[serde(default)]
     pub expect: Vec<String>,
-    /// What must be in the result's data, field by field.
+    /// Required fields of the result's data.
     #[serde(default)]
     pub want: BTreeMap<String, Value>,
-    /// Words that must stand in the answer.
+    /// Text that the answer must contain.
     pub says: Option<String>,
 }
 
-/// Why there is no scenario.
+/// Error in finding or parsing a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// Neither a name that is known nor a file.
+    /// Neither a known name nor an existing file.
     #[error("no scenario or file is named `{name}`{}; known scenarios: \
              {known}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
-        /// What was asked for.
+        /// Requested name or path.
         name: String,
-        /// One nearly so called.
+        /// Closest known name, if any.
         near: Option<&'static str>,
-        /// All that are built in.
+        /// Names of all built-in scenarios.
         known: String,
     },
-    /// The file cannot be read.
+    /// Scenario file that cannot be read.
     #[error("cannot read the scenario {}: {reason}", path.display())]
     Unreadable {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason from the operating system, or an exceeded size.
         reason: String,
     },
-    /// Something in it is wrong.
+    /// Scenario text with invalid content.
     #[error("the scenario {from}{at}: {what}")]
     Wrong {
-        /// Its file or name.
+        /// Name or path of the scenario.
         from: String,
-        /// The line, where one is known.
+        /// Line or step, if known.
         at: String,
-        /// What.
+        /// Description of the problem.
         what: String,
     },
 }
 
-/// The names of the scenarios that are built in.
+/// Iterates over the names of the built-in scenarios.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUNDLED.iter().map(|(name, _)| *name)
 }
 
-/// The scenario of that name, or in that file.
+/// Finds a built-in scenario by name, or reads one from a file.
 ///
 /// # Errors
-/// [`ScenarioError`].
+/// Returns a [`ScenarioError`] for an unknown name, or an unreadable or invalid file.
 pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
     if let Some((name, text)) = BUNDLED.iter().find(|(name, _)| *name == asked) {
         return parse(name, text);
@@ -212,10 +212,10 @@ pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
     }
 }
 
-/// The scenario in a text.
+/// Parses a scenario; `from` is its name or path for errors.
 ///
 /// # Errors
-/// [`ScenarioError::Wrong`], with the line.
+/// [`ScenarioError::Wrong`], with the line or step.
 pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     let wrong = |at: String, what: String| ScenarioError::Wrong { from: from.to_owned(), at, what };
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
@@ -257,7 +257,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// `named` are the names of the beats before it that do something.
+/// Checks a step. `named` are the names of the earlier steps that call a tool.
 fn check(beat: &Beat, named: &[&str]) -> Result<(), String> {
     if let Some(when) = &beat.when {
         when.check(named)?;
@@ -277,7 +277,7 @@ fn check(beat: &Beat, named: &[&str]) -> Result<(), String> {
 }
 
 impl Scenario {
-    /// One in which nothing happens but that the Golem says why.
+    /// Creates a scenario in which the Golem only states the reason for doing nothing.
     pub fn quiet(why: &dyn std::fmt::Display) -> Self {
         let think = Some(SafeText::clean(&why.to_string(), 300).to_string());
         let words = Beat {
@@ -299,7 +299,7 @@ impl Scenario {
         Self { name, about, operator, tick: None, phases: Vec::new(), beats, cues: Vec::new(), later: Vec::new() }
     }
 
-    /// At which seconds something is to happen, in order.
+    /// Returns the times of all steps and external events, in seconds and in order.
     pub fn moments(&self) -> Vec<u64> {
         let beats = self.beats.iter().map(|beat| beat.at);
         let mut moments: Vec<u64> = beats.chain(self.cues.iter().map(|cue| cue.at)).collect();
@@ -308,7 +308,7 @@ impl Scenario {
         moments
     }
 
-    /// What is wrong with the phases that were entered; `None` where they are those expected.
+    /// Compares the phases entered with the expected ones; `None` if they match.
     pub fn missed_phases(&self, entered: &[Phase]) -> Option<String> {
         if self.phases.is_empty() || self.phases == entered {
             return None;
@@ -319,8 +319,8 @@ impl Scenario {
 }
 
 impl Beat {
-    /// Its parameters with what came of earlier beats in the place of `"$name.field"`. What is not there stays as it
-    /// is written, and whoever gets it says so.
+    /// Returns the parameters with `"$name.field"` replaced by results of earlier steps. An unknown reference stays as
+    /// written, so that the tool rejects it.
     pub fn params_with(&self, answers: &BTreeMap<String, Value>) -> Value {
         fn filled(value: &Value, answers: &BTreeMap<String, Value>) -> Value {
             match value {
@@ -341,7 +341,7 @@ impl Beat {
         filled(&self.params, answers)
     }
 
-    /// What is wrong with what came of it; `None` where it was expected.
+    /// Compares an outcome with the expectations of the step; `None` if they are met.
     pub fn missed(&self, response: &ToolResponse) -> Option<String> {
         let came = Came::of(response);
         let met = self.expect.iter().any(|one| came.is(one));

@@ -1,5 +1,5 @@
-//! The Golem's body on the screen: what it shows follows from what it showed and what happened. The table is the
-//! definition; nothing else decides.
+//! Sprite state machine of the Golem on the screen. The next state depends only on the current state and the trigger,
+//! as this table defines.
 //!
 //! | shows | reads | acts | asks | answered | succeeded | failed | rests | stopped | released | dies |
 //! |---|---|---|---|---|---|---|---|---|---|---|
@@ -12,39 +12,39 @@
 //! | Halted | · | · | · | · | · | · | · | · | Idle | Dead |
 //! | Dead | · | · | · | · | · | · | · | · | · | · |
 //!
-//! A dot means that it stays. The phase changes only how a state looks, which is the screen's business.
+//! A dot means no change. The phase affects only the drawing of a state, which belongs to the console.
 
 use bardo_base::fabric::{EventKind, SpriteState};
 use bardo_base::id::CallId;
 use bardo_base::model::{Phase, SpriteTrigger, StopLevel};
 
-/// What the body reacts to.
+/// Trigger of the sprite's state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trigger {
-    /// A read begins, or a thought.
+    /// A read or a thought begins.
     Reads,
     /// A write begins.
     Acts,
-    /// The operator is asked.
+    /// The operator is asked for approval.
     Asks,
-    /// The operator has answered, and it goes on.
+    /// The operator has answered, and the action continues.
     Answered,
-    /// What it did went well.
+    /// A call succeeded.
     Succeeded,
-    /// It did not.
+    /// A call failed.
     Failed,
     /// Nothing has happened for a moment.
     Rests,
-    /// A stop is in force under which it does nothing.
+    /// A stop that forbids all actions is in force.
     Stopped,
-    /// It is lifted.
+    /// The stop is lifted, or still allows exits.
     Released,
-    /// Its life is over.
+    /// The Golem's life is over.
     Dies,
 }
 
 impl Trigger {
-    /// All of them.
+    /// All triggers, in the order of the table's columns.
     pub const ALL: [Self; 10] = [
         Self::Reads,
         Self::Acts,
@@ -58,7 +58,7 @@ impl Trigger {
         Self::Dies,
     ];
 
-    /// What an event is to the body. `sprite_of` tells what a tool of that name does to it.
+    /// Maps an event to a trigger. `sprite_of` returns the sprite trigger of a tool.
     pub fn of(kind: &EventKind, sprite_of: impl FnOnce(&str) -> Option<SpriteTrigger>) -> Option<Self> {
         match kind {
             EventKind::ToolStart(start) => match sprite_of(&start.tool_name)? {
@@ -71,7 +71,7 @@ impl Trigger {
             EventKind::ToolEnd(end) => Some(if end.success { Self::Succeeded } else { Self::Failed }),
             EventKind::HaltRaised(halt) | EventKind::HaltLowered(halt) => Some(match halt.level {
                 Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke) => Self::Stopped,
-                // Under these it still sells.
+                // Under these stops it can still sell.
                 Some(StopLevel::ExitOnly | StopLevel::Flatten) | None => Self::Released,
             }),
             EventKind::PhaseChanged(changed) if changed.to == Phase::Terminal => None,
@@ -102,7 +102,7 @@ impl Trigger {
     }
 }
 
-/// What is shown after `trigger`, having shown `state`.
+/// Returns the state after `trigger`.
 pub const fn next(state: SpriteState, trigger: Trigger) -> SpriteState {
     use SpriteState as S;
     use Trigger as T;
@@ -127,7 +127,7 @@ pub const fn next(state: SpriteState, trigger: Trigger) -> SpriteState {
     }
 }
 
-/// The body over several calls at once: it rests only when none of them runs.
+/// Sprite state over several concurrent calls. It rests only when no call is running.
 #[derive(Debug, Clone)]
 pub struct Sprite {
     state: SpriteState,
@@ -142,12 +142,12 @@ impl Default for Sprite {
 }
 
 impl Sprite {
-    /// What it shows.
+    /// Returns the current state.
     pub fn state(&self) -> SpriteState {
         self.state
     }
 
-    /// Takes in something that happened to `call`; what it shows now, if that is something else.
+    /// Applies a trigger of `call` and returns the new state, if it changed.
     pub fn take(&mut self, call: Option<CallId>, trigger: Trigger) -> Option<SpriteState> {
         if let Some(call) = call {
             let forget = |calls: &mut Vec<CallId>| calls.retain(|one| *one != call);
@@ -170,7 +170,8 @@ impl Sprite {
         }
         let busy = !self.open.is_empty();
         let hidden = match trigger {
-            // While another call runs or waits for an answer, the end of one is no rest and hides no question.
+            // While another call runs or waits for approval, the end of one call neither rests the sprite nor hides the
+            // request.
             Trigger::Rests => busy,
             Trigger::Succeeded | Trigger::Failed | Trigger::Answered => !self.asking.is_empty(),
             Trigger::Reads | Trigger::Acts | Trigger::Asks | Trigger::Stopped | Trigger::Released | Trigger::Dies => {
@@ -195,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// The table of the header, read back from this file: rows, then columns.
+    /// Parses the table in this file's module documentation: rows, then columns.
     fn table() -> BTreeMap<(SpriteState, Trigger), SpriteState> {
         let name = |word: &str| match word {
             "Idle" => Some(SpriteState::Idle),

@@ -1,11 +1,11 @@
-//! How a Golem is doing: what it holds against the most that ever was, its gas, its failures, its age.
+//! Vitals of a Golem: holdings relative to the high-water mark, gas, failures and age.
 //!
-//! Worth is told by prices of feeds and nothing else: what has no live feed is not guessed, and then there is no
-//! drawdown that could change a phase.
+//! Holdings are valued only by price feeds. If one holding has no live feed, the total is unknown, and no drawdown
+//! changes the phase.
 //!
-//! Money on its way over a bridge is neither lost nor held: it counts for as long as the settler it was locked in has
-//! it and nobody has delivered. Each chain's balances and what its settlers say are read in one call, so that no money
-//! is counted twice, in whichever order the chains answer. What an open auction may take still lies in the wallet.
+//! Tokens on a bridge count while the settler that locked them still holds them and they are not delivered. Each
+//! chain's balances and settler states are read in one call, so that nothing is counted twice, whatever the order of
+//! the chains' answers. The input of an open auction is still in the wallet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,29 +32,29 @@ use golem_tools::engine::{World, WorldChain};
 #[cfg(test)]
 mod tests;
 
-/// Gas use is taken over so many seconds at most.
+/// Window for measuring gas use, in seconds.
 const GAS_WINDOW: u64 = 3_600;
 
-/// With fewer seconds seen, no use of gas is told.
+/// Minimum observation time for a runway estimate, in seconds.
 const LEAST_SEEN: u64 = 300;
 
-/// Samples of the gas that are kept.
+/// Maximum number of stored gas samples.
 const SAMPLES: usize = 120;
 
-/// The high-water mark rises to what was held for so many milliseconds, and not to one reading: a mistake in a single
-/// price or balance would otherwise stand for good, and count as a loss ever after.
+/// Dwell before the high-water mark rises, in milliseconds. A single reading with a wrong price or balance would
+/// otherwise set the mark forever and count as a loss from then on.
 const MARK_DWELL: u64 = 60_000;
 
-/// What is held, by feeds.
+/// Holdings of the account, valued by price feeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worth {
-    /// Everything together; `None` as soon as one holding has no live feed.
+    /// Total value; `None` if any holding has no live feed.
     pub equity: Option<Usd>,
-    /// Coin for gas on all chains, in wei; `None` where one did not answer.
+    /// Native tokens on all chains, in wei; `None` if a chain did not answer.
     pub gas_wei: Option<U256>,
 }
 
-/// Takes a Golem's measure.
+/// Vitals meter of a Golem.
 #[derive(Debug)]
 pub struct Gauge {
     world: Arc<World>,
@@ -66,11 +66,11 @@ pub struct Gauge {
     gas: VecDeque<(u64, U256)>,
 }
 
-/// The most that was held, and what was held lately.
+/// High-water mark, with the recent holdings.
 #[derive(Debug)]
 struct Mark {
     high: Option<Usd>,
-    /// Without a gap, the oldest first: from the last reading before the dwell began.
+    /// Uninterrupted readings, oldest first, starting with the last one before the dwell.
     recent: VecDeque<(u64, Usd)>,
 }
 
@@ -79,8 +79,8 @@ impl Mark {
         Self { high, recent: VecDeque::new() }
     }
 
-    /// Notes what is held at `now`. The first reading of a life is its mark; afterwards it rises to the least that was
-    /// held over the dwell.
+    /// Records the holdings at `now`. The first reading of a life sets the mark. After that, the mark rises to the
+    /// minimum held during the dwell.
     fn note(&mut self, now: u64, equity: Option<Usd>) {
         let Some(equity) = equity else { return self.recent.clear() };
         self.recent.retain(|(at, _)| *at <= now);
@@ -100,22 +100,22 @@ impl Mark {
     }
 }
 
-/// What does not change about a life.
+/// Fixed terms of a life.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
-    /// In milliseconds since the Unix epoch.
+    /// Birth, in milliseconds since the Unix epoch.
     pub born_at: u64,
-    /// The most it was worth in its life so far.
+    /// High-water mark from earlier runs; `None` for a new life.
     pub high_water: Option<Usd>,
-    /// How long it is given.
+    /// Lifespan in seconds; `None` for no limit.
     pub lifespan_seconds: Option<u64>,
 }
 
 impl Gauge {
-    /// A gauge for the wallet of this world.
+    /// Creates a meter for the wallet.
     ///
     /// # Errors
-    /// `WALLET_NOT_CONFIGURED` where there is none.
+    /// `WALLET_NOT_CONFIGURED` without a wallet.
     pub fn new(world: Arc<World>, terms: Terms) -> Result<Self, ToolError> {
         let account = world.account(None)?;
         let Terms { born_at, high_water, lifespan_seconds } = terms;
@@ -123,39 +123,39 @@ impl Gauge {
         Ok(Self { world, account, born_at, lifespan_seconds, mark, failures, gas })
     }
 
-    /// Failures in a row that the policy in force lets it have, and at which drawdown its stop-loss acts, in basis
-    /// points. Where no policy is in force nothing is signed, so the strictest reading does no harm.
+    /// Returns the policy's limit of consecutive failures, and the drawdown of its stop-loss in basis points. Without a
+    /// policy nothing is signed, so the strictest values do no harm.
     fn limits(&self) -> (u32, u64) {
         let Some(rules) = self.world.rules_in_force() else { return (1, 0) };
         let caps = rules.policy().caps(Phase::Thriving, true);
         (caps.failures, u64::from(caps.stop_loss.get()))
     }
 
-    /// Failures in a row, as the failure breaker counts them: the phase and the breaker must not contradict each other.
-    /// While the ledger cannot be read the last count stays.
+    /// Reads the number of consecutive failures from the failure breaker, so that phase and breaker agree. If the
+    /// ledger cannot be read, the last count stays.
     fn count_failures(&mut self) {
         let counted = self.world.rules_in_force().and_then(|rules| rules.failures().ok());
         self.failures = counted.unwrap_or(self.failures);
     }
 
-    /// The most it was ever worth for a while.
+    /// Returns the high-water mark: the highest value held throughout the dwell.
     pub fn high_water(&self) -> Option<Usd> {
         self.mark.high
     }
 
-    /// Forgets the mark, by the operator's word: the next reading is the new one.
+    /// Resets the high-water mark at the operator's request; the next reading sets a new one.
     pub fn forget_high_water(&mut self) {
         self.mark = Mark::new(None);
     }
 
-    /// Takes the measure at `now` (milliseconds since the Unix epoch).
+    /// Measures the vitals at `now`, in milliseconds since the Unix epoch.
     pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
         let worth = self.worth().await.unwrap_or(Worth { equity: None, gas_wei: None });
         self.mark.note(now, worth.equity);
         self.count_failures();
         let reading = Reading {
             drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
-            // Only feeds are ever asked.
+            // Prices come only from feeds.
             feed_grade: worth.equity.is_some(),
             runway: self.runway(now, worth.gas_wei),
             failures: self.failures,
@@ -166,7 +166,7 @@ impl Gauge {
         (reading, worth)
     }
 
-    /// What is held on all chains and on its way between them; `None` where one of them, or the ledger, does not tell.
+    /// Values the holdings on all chains and bridges; `None` if a chain or the ledger cannot be read.
     async fn worth(&self) -> Option<Worth> {
         if !self.world.lost().is_empty() {
             return None;
@@ -186,7 +186,7 @@ impl Gauge {
         Some(worth)
     }
 
-    /// How long the gas lasts if it goes on being used as over the last hour.
+    /// Estimates how long the gas lasts at the rate of the last hour.
     fn runway(&mut self, now: u64, gas: Option<U256>) -> Runway {
         let Some(gas) = gas else { return Runway::Unknown };
         if gas.is_zero() {
@@ -200,7 +200,7 @@ impl Gauge {
         self.gas.push_back((seconds, gas));
         let Some((first, _)) = self.gas.front() else { return Runway::Unused };
         let seen = seconds.saturating_sub(*first);
-        // What came in is no use: only falls count.
+        // Receipts are not use: only decreases count.
         let pairs = self.gas.iter().zip(self.gas.iter().skip(1));
         let used = pairs.fold(U256::ZERO, |sum, (one, next)| sum.saturating_add(one.1.saturating_sub(next.1)));
         if seen < LEAST_SEEN || used.is_zero() {
@@ -210,7 +210,7 @@ impl Gauge {
         Runway::Seconds(u64::try_from(lasts).unwrap_or(u64::MAX))
     }
 
-    /// The same for a screen.
+    /// Converts the measurements to the event for observers.
     pub fn told(&self, machine: &PhaseMachine, reading: &Reading, worth: &Worth) -> Vitals {
         Vitals {
             phase: machine.phase(),
@@ -232,7 +232,7 @@ impl Gauge {
     }
 }
 
-/// The account's bridge orders that have not ended, as far as this ledger knows; `None` where it does not tell.
+/// Returns the account's open bridge orders in this ledger; `None` if the ledger cannot be read.
 fn bridges(world: &World, account: Address) -> Option<Vec<(B256, Intent)>> {
     let Some(orders) = &world.orders else { return Some(Vec::new()) };
     let own = orders.live().ok()?.into_iter().filter(|record| record.account == account);
@@ -245,20 +245,20 @@ fn bridges(world: &World, account: Address) -> Option<Vec<(B256, Intent)>> {
     Some(bridge.collect())
 }
 
-/// What is held on one chain, in dollars by feeds; `None` in place of dollars where one has no live feed.
+/// Holdings on one chain, valued by feeds. A value is `None` if a holding has no live feed.
 #[derive(Debug)]
 struct Held {
-    /// In the wallet.
+    /// Value in the wallet, in dollars.
     value: Option<Usd>,
-    /// The chain's coin among it.
+    /// Native tokens in the wallet, in wei.
     coin: U256,
-    /// What its settler has locked, by bridge order.
+    /// Values locked in the chain's settler, by bridge order.
     locked: Vec<(B256, Option<Usd>)>,
-    /// The bridge orders that were delivered here.
+    /// Bridge orders that were delivered on this chain.
     delivered: Vec<B256>,
 }
 
-/// What the settler says of a deposit that it holds.
+/// Settler status of a deposit that is still locked.
 const LOCKED: u8 = 1;
 
 async fn held(
@@ -303,7 +303,7 @@ async fn held(
                 let amount = world.balance(network.chain_id, account, TokenId::Erc20(token), amount)?;
                 holdings.push((token, decimals, amount, None));
             }
-            // Where a listed token has no contract, nothing is held. One that does not answer may hold everything.
+            // A listed token without a contract holds nothing. A contract that does not answer may hold anything.
             None if call.is_void(&answers) => {}
             None => return Err(silent(&format!("the balance of {token}"))),
         }
@@ -316,7 +316,7 @@ async fn held(
         }
         match decimals_of.get(&deposit.token) {
             Some(decimals) => holdings.push((deposit.token, *decimals, deposit.amount, Some(id))),
-            // Nothing is known of a token that is on no list.
+            // The decimals of an unlisted token are unknown.
             None => locked.push((id, None)),
         }
     }
@@ -342,8 +342,8 @@ async fn held(
     Ok(Held { value, coin, locked, delivered })
 }
 
-/// How far `equity` is below `high`, in basis points, rounded down; `None` where there was nothing to lose. The mark
-/// follows a rise only after a while: what is above it is no loss, and nothing that could not be told.
+/// Returns the shortfall of `equity` below `high` in basis points, rounded down; zero above the mark, `None` if the
+/// mark is zero. Equity can exceed the mark, because the mark rises only after the dwell.
 fn drawdown(equity: Usd, high: Usd) -> Option<u64> {
     let lost = high.checked_sub(equity.min(high)).ok()?.scaled(6, Rounding::Down)?;
     let whole = high.scaled(6, Rounding::Down)?;

@@ -1,5 +1,5 @@
-"""A brain that attacks its console. It reads what to attack from `go.json` beside it, and writes what came of each
-attack into the folder `out` beside it: `name -> null` for one that failed, else what it got."""
+"""A brain that attacks its console. It reads its targets from `go.json` beside it, and writes the result of each
+attack into the folder `out` beside it: `name -> null` for a failed attack, or else its gain."""
 import ctypes, fcntl, json, os, signal, socket, struct, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -39,7 +39,7 @@ def attack(name, how):
 
 
 def call(number, *arguments):
-    """A system call by its number; fails as the system does."""
+    """A system call by its number; raises OSError on failure."""
     came = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(argument) for argument in arguments])
     if came == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -69,13 +69,13 @@ def inject(path):
 
 
 def standard(request, argument):
-    """The request on each standard descriptor: one success is enough."""
+    """Makes the request on each standard descriptor: one success is enough."""
     problem = None
     for file in range(3):
         try:
             return fcntl.ioctl(file, request, argument)
         except OSError as error:
-            # What a pipe answers to a request that was not refused.
+            # ENOTTY: the answer of a pipe if the request was not refused.
             if error.errno == 25:
                 return 'not refused: reached the descriptor'
             problem = error
@@ -95,7 +95,7 @@ def vm_read(pid):
 
 
 def killed(number, *arguments):
-    """A call that is to end the process that makes it."""
+    """A call that should end the calling process."""
     child = os.fork()
     if child == 0:
         try:
@@ -203,7 +203,7 @@ attack('pidfd_getfd', lambda: call(438, call(434, console, 0), 0, 0))
 attack('kcmp', lambda: call(312, console, os.getpid(), 0, 0, 0))
 for name, number in (('shmget', 29), ('shmat', 30), ('shmctl', 31), ('semget', 64), ('semop', 65), ('semctl', 66),
                      ('msgget', 68), ('msgsnd', 69), ('msgrcv', 70), ('msgctl', 71), ('semtimedop', 220)):
-    # A new one of 4096 bytes, and number 4096 of whoever has it.
+    # A new object of 4096 bytes, or the existing object with id 4096.
     attack('ipc_' + name, lambda: call(number, 0 if name.endswith('get') else 4096, 4096, 0o600, 0, 0))
 NAME = ctypes.create_string_buffer(b'bardo-attack')
 attack('ipc_mq_open', lambda: call(240, ctypes.addressof(NAME), os.O_RDWR | os.O_CREAT, 0o600, 0))

@@ -1,9 +1,9 @@
-//! The devnet beside anvil: the same signed transactions must do the same on both.
+//! The devnet compared with anvil: the same signed transactions must have the same effects on both.
 //!
-//! Senders, contracts and calldata are random, from a seed that is printed and can be given back
-//! in `BARDO_SEED`. Programs are random opcode sequences, so that most of what the EVM can do, and
-//! most ways to fail, come up. Left out is what must differ: block hashes and `PREVRANDAO`. Every method
-//! that both have is asked of both; `methods` says what, and what of the answers is left out.
+//! Senders, contracts and calldata are random, from a seed that is printed and can be set with `BARDO_SEED`. Programs
+//! are random opcode sequences, so that most features and failures of the EVM occur. Values that must differ are
+//! excluded: block hashes and `PREVRANDAO`. Every method that both have is called on both; `methods` lists them and the
+//! fields that are excluded.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub const SLOTS: u64 = 6;
 const LEAST_TRANSACTIONS: usize = 1_000;
 const COINBASE: Address = Address::repeat_byte(0xc0);
 
-/// Everything random about the test.
+/// Random state of the test.
 struct World {
     random: ChaCha8Rng,
     keys: Vec<PrivateKeySigner>,
@@ -56,7 +56,7 @@ impl World {
         let known: Vec<Address> = self.addresses.iter().copied().collect();
         match self.random.random_range(0..10) {
             0 => Address::from(self.random.random::<[u8; 20]>()),
-            // Precompiles, P256VERIFY (EIP-7951) included.
+            // Precompiles, including P256VERIFY (EIP-7951).
             1 => Address::left_padding_from(&[self.random.random_range(1..=0x11)]),
             2 => Address::left_padding_from(&[1, 0]),
             _ => *known.choose(&mut self.random).expect("some address"),
@@ -69,7 +69,7 @@ impl World {
         (0..length).map(|_| if zeros && self.random.random_bool(0.7) { 0 } else { self.random.random() }).collect()
     }
 
-    /// A program that mostly keeps its stack in order, and sometimes does not.
+    /// A program that usually keeps its stack balanced.
     fn program(&mut self) -> Vec<u8> {
         let mut code = Vec::new();
         for _ in 0..self.random.random_range(1..30) {
@@ -80,7 +80,7 @@ impl World {
             1 => code.extend([0x60, 0x40, 0x5f, 0xf3]),
             2 => code.push(0xfe),
             3 => {
-                // SELFDESTRUCT, which since EIP-6780 only moves the balance, unless created just now.
+                // SELFDESTRUCT, which since EIP-6780 only moves the balance unless the contract was just created.
                 let heir = self.address();
                 push_address(&mut code, heir);
                 code.push(0xff);
@@ -94,7 +94,7 @@ impl World {
         let slot = u8::try_from(self.random.random_range(0..SLOTS)).expect("small");
         let value: u8 = if self.random.random_bool(0.4) { 0 } else { self.random.random() };
         match self.random.random_range(0..22) {
-            // SSTORE of a constant, of a sum with what is there, of something about the block.
+            // SSTORE of a constant, of a sum with the present value, or of a block property.
             0..=2 => code.extend([0x60, value, 0x60, slot, 0x55]),
             3 => code.extend([0x60, slot, 0x54, 0x60, value, 0x01, 0x60, slot, 0x55]),
             4 => {
@@ -110,7 +110,7 @@ impl World {
                 .extend([0x60, value, 0x60, value, 0x52, 0x60, 0x20, 0x60, value, 0x5f, 0x5e, 0x59, 0x60, slot, 0x55]),
             8 => code.extend([0x60, value, 0x5f, 0x20, 0x60, slot, 0x55]),
             9 => code.extend([0x60, value, 0x1e, 0x60, slot, 0x55]),
-            // LOG0 to LOG4 of some memory.
+            // LOG0 to LOG4 with some memory.
             10..=12 => {
                 let topics = self.random.random_range(0..=4_u8);
                 for _ in 0..topics {
@@ -118,14 +118,14 @@ impl World {
                 }
                 code.extend([0x60, value, 0x5f, 0xa0 + topics]);
             }
-            // BALANCE, EXTCODESIZE, EXTCODEHASH of somebody.
+            // BALANCE, EXTCODESIZE, EXTCODEHASH of an address.
             13 => {
                 let whom = self.address();
                 push_address(code, whom);
                 let what = *[0x31, 0x3b, 0x3f].choose(&mut self.random).expect("one");
                 code.extend([what, 0x60, slot, 0x55]);
             }
-            // CALL, CALLCODE, DELEGATECALL, STATICCALL somebody, keep the success.
+            // CALL, CALLCODE, DELEGATECALL, STATICCALL of an address; stores the success.
             14..=17 => {
                 let whom = self.address();
                 let kind = *[0xf1, 0xf1, 0xf2, 0xf4, 0xfa].choose(&mut self.random).expect("one");
@@ -141,7 +141,7 @@ impl World {
                 }
                 code.extend([kind, 0x60, slot, 0x55, 0x3d, 0x60, slot, 0x55]);
             }
-            // CREATE or CREATE2 of what calldata says.
+            // CREATE or CREATE2 with init code from calldata.
             18 => {
                 code.extend([0x36, 0x5f, 0x5f, 0x37]);
                 if self.random.random_bool(0.5) {
@@ -151,13 +151,13 @@ impl World {
                 }
                 code.extend([0x60, slot, 0x55]);
             }
-            // Arithmetic on constants, GAS included, kept.
+            // Arithmetic on constants and GAS; stores the result.
             19 => {
                 let op = self.random.random_range(0x01..=0x0b_u8);
                 code.extend([0x60, value, 0x60, slot, 0x60, 3, op, 0x60, slot, 0x55]);
             }
             20 => code.extend([0x5a, 0x60, slot, 0x55]),
-            // Anything at all.
+            // Any byte.
             _ => {
                 let anything: u8 = self.random.random();
                 // BLOCKHASH and PREVRANDAO must differ between the two; jumps may never end.
@@ -177,7 +177,7 @@ impl World {
             }
         }
         match self.random.random_range(0..12) {
-            // Code that EIP-3541 forbids, and no code at all.
+            // Code that EIP-3541 forbids, and empty code.
             0 => init.extend([0x60, 0xef, 0x5f, 0x53, 0x60, 0x01, 0x5f, 0xf3]),
             1 => init.push(0x00),
             2 => init.extend([0x5f, 0x5f, 0xfd]),
@@ -224,8 +224,8 @@ impl World {
             .collect()
     }
 
-    /// A transaction by `who` whose place in the block is set by `rank`: both chains order by what
-    /// is paid, and what is paid rises with the rank.
+    /// Transaction of `who` with a position in the block given by `rank`: both chains order by fee, and the fee rises
+    /// with the rank.
     fn transaction(&mut self, who: usize, rank: u64, base_fee: u128) -> TxEnvelope {
         let nonce = self.nonces[who];
         let tip = u128::from(rank + 1) * GWEI;
@@ -306,7 +306,7 @@ pub(super) async fn ask(provider: &DynProvider, method: &'static str, params: Va
     provider.raw_request(method.into(), params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
-/// The same questions in one batch.
+/// The same requests in one batch.
 pub(super) async fn ask_all(provider: &DynProvider, questions: &[(&'static str, Value)]) -> Vec<Value> {
     let mut answers = Vec::with_capacity(questions.len());
     for chunk in questions.chunks(500) {
@@ -321,11 +321,11 @@ pub(super) async fn ask_all(provider: &DynProvider, questions: &[(&'static str, 
     answers
 }
 
-/// A receipt without what names the block by its hash.
+/// Receipts without the fields that depend on the block hash.
 fn comparable(mut receipts: Value) -> Value {
     for receipt in receipts.as_array_mut().into_iter().flatten() {
         let Some(fields) = receipt.as_object_mut() else { continue };
-        // The timestamp is no field of a standard receipt; the block's is compared.
+        // The timestamp is not a field of a standard receipt; the block's is compared.
         for name in ["blockHash", "blockTimestamp", "blobGasPrice", "blobGasUsed"] {
             fields.remove(name);
         }
@@ -336,7 +336,7 @@ fn comparable(mut receipts: Value) -> Value {
     receipts
 }
 
-/// Fails on the first difference, with the way to it.
+/// Panics on the first difference, with its path.
 pub(super) fn assert_same(ours: &Value, anvil: &Value, path: &str) {
     match (ours, anvil) {
         (Value::Object(left), Value::Object(right)) => {
@@ -387,7 +387,7 @@ async fn the_same_transactions_do_the_same_on_anvil() {
                     sent.push(here);
                 }
                 (Err(_), Err(_)) => refused += 1,
-                // anvil lets wait what no block can ever hold; go-ethereum refuses it, as we do.
+                // anvil queues transactions that no block can ever hold; go-ethereum and the devnet reject them.
                 (Err(error), Ok(there)) if error.to_string().contains("minimum needed") => {
                     ask(&theirs, "anvil_dropTransaction", json!([there])).await;
                     refused += 1;
@@ -404,8 +404,8 @@ async fn the_same_transactions_do_the_same_on_anvil() {
         let receipts = comparable(ask(&ours, "eth_getBlockReceipts", latest.clone()).await);
         let expected = comparable(ask(&theirs, "eth_getBlockReceipts", latest).await);
         assert_same(&receipts, &expected, &format!("block {number}, receipts"));
-        // An authorisation may use up a sender's nonce before its own transaction comes; neither
-        // chain can include that one then, nor any more.
+        // An authorisation may use a sender's nonce before its own transaction; neither chain can then include that
+        // transaction.
         for hash in sent.iter().filter(|hash| !receipts.to_string().contains(hash.as_str().unwrap_or("?"))) {
             for provider in [&ours, &theirs] {
                 ask(provider, "anvil_dropTransaction", json!([hash])).await;
@@ -469,7 +469,7 @@ async fn the_same_transactions_do_the_same_on_anvil() {
     assert!(failed >= 50 && mined - failed >= 200, "too one-sided to mean much");
 }
 
-/// Balances, nonces, code and the storage that programs write, of every address seen.
+/// Compares balances, nonces, code and written storage of every address seen.
 async fn compare_states(world: &World, ours: &DynProvider, theirs: &DynProvider, number: u64) {
     let mut questions = Vec::new();
     for address in &world.addresses {

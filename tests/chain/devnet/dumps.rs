@@ -1,4 +1,4 @@
-//! State dumps beside anvil, in both directions.
+//! State dumps compared with anvil, in both directions.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +19,14 @@ use crate::anvil::start;
 
 const GENESIS_TIME: u64 = 1_800_000_000;
 const CHAIN_ID: u64 = 31_337;
-/// The first account of the development mnemonic, which anvil signs for.
+/// First account of the development mnemonic, which anvil signs for.
 const ALICE: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const LOGGER: Address = Address::repeat_byte(0x10);
 const REVERTER: Address = Address::repeat_byte(0x11);
 const HALTER: Address = Address::repeat_byte(0x12);
-/// Adds one to slot 0.
+/// Contract that adds one to slot 0.
 const COUNTER: Address = Address::repeat_byte(0x13);
-/// Delegates to [`LOGGER`] after EIP-7702.
+/// Account that delegates to [`LOGGER`] (EIP-7702).
 const DELEGATED: Address = Address::repeat_byte(0x14);
 
 fn adopted(chain: Chain) -> Devnet {
@@ -34,7 +34,7 @@ fn adopted(chain: Chain) -> Devnet {
     Devnet::adopt(chain, running).expect("spawns")
 }
 
-/// An answer without the fields that only anvil gives.
+/// Answer without the fields that only anvil has.
 fn comparable(mut answer: Value) -> Value {
     match &mut answer {
         Value::Object(fields) => {
@@ -49,7 +49,7 @@ fn comparable(mut answer: Value) -> Value {
     answer
 }
 
-/// Compares both chains' answers to the same questions.
+/// Compares both chains' answers to the same requests.
 async fn compare(ours: &DynProvider, theirs: &DynProvider, questions: &[(&'static str, Value)]) {
     for part in questions.chunks(500) {
         let (here, there) = (ask_all(ours, part).await, ask_all(theirs, part).await);
@@ -113,7 +113,7 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
     }
 
     compare(&ours, &theirs, &questions).await;
-    // Both go on after the same block and do the same with the same transaction.
+    // Both continue after the same block and treat the same transaction equally.
     let key = accounts.first().expect("an account");
     let count: U256 =
         serde_json::from_value(ask(&ours, "eth_getTransactionCount", json!([key.address(), "latest"])).await)
@@ -133,7 +133,7 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
     let raw = json!([Bytes::from(alloy::eips::Encodable2718::encoded_2718(&signed))]);
     for provider in [&ours, &theirs] {
         ask(provider, "eth_sendRawTransaction", raw.clone()).await;
-        // The devnet's fee has a floor, which anvil's has not.
+        // The devnet's fee has a minimum, unlike anvil's.
         ask(provider, "anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])).await;
         ask(provider, "evm_mine", json!([])).await;
     }
@@ -151,7 +151,7 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
     assert_same(&receipt(&ours).await, &receipt(&theirs).await, "the next receipt");
 }
 
-/// Lets anvil make a few blocks of everything that a dump must keep.
+/// Lets anvil make a few blocks that contain everything that a dump must keep.
 async fn live(theirs: &DynProvider) -> BTreeSet<Address> {
     let codes = [
         (LOGGER, "0x602a5f5fa100".to_owned()),
@@ -201,11 +201,11 @@ async fn the_devnet_loads_anvils_state_blocks_and_earlier_states() {
     assert_eq!(ask(&ours, "anvil_loadState", json!([dump])).await, json!(true));
 
     let mut questions = vec![("eth_blockNumber", json!([]))];
-    // Anvil writes an account into every state that it answers from when it was only looked at; blocks 1 to 3 have all.
+    // Anvil adds accounts that were only read to every state that it answers from; blocks 1 to 3 have all of them.
     for block in ["0x1", "0x2", "0x3", "latest"] {
         questions.extend(about_accounts(addresses.iter().copied(), &json!(block)));
         questions.push(("eth_getStorageAt", json!([COUNTER, "0x0", block])));
-        // Returns what BLOCKHASH gives for block 1.
+        // Returns BLOCKHASH of block 1.
         let program = "0x6001405f5260205ff3";
         let code = json!({ Address::repeat_byte(0x15).to_string(): { "code": program } });
         questions.push(("eth_call", json!([{"to": Address::repeat_byte(0x15)}, block, code])));
@@ -223,7 +223,7 @@ async fn the_devnet_loads_anvils_state_blocks_and_earlier_states() {
             compare(&ours, &theirs, &[("eth_getTransactionByHash", json!([hash]))]).await;
         }
     }
-    // What we write of it, another anvil takes.
+    // Another anvil loads the dump that the devnet writes.
     let (_third, third) = start(&State::default(), GENESIS_TIME, CHAIN_ID).await;
     let again = ask(&ours, "anvil_dumpState", json!([true])).await;
     assert_eq!(ask(&third, "anvil_loadState", json!([again])).await, json!(true));

@@ -1,7 +1,7 @@
-//! Every JSON-RPC method that both the devnet and anvil have, asked of both.
+//! Every JSON-RPC method that both the devnet and anvil have, called on both.
 //!
-//! Differences that must be are named here with their reason: methods in [`EXEMPT`], fields in [`HASHES`] and beside the
-//! question they belong to. Everything else is compared field by field.
+//! Necessary differences are listed here with their reason: methods in [`EXEMPT`], fields in [`HASHES`] and beside
+//! their request. Everything else is compared field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use crate::anvil::{Anvil, start_with};
 use crate::devnet::differential::{CHAIN_ID, GENESIS_TIME, SLOTS, ask, ask_all};
 
-/// How many differences one run reports.
+/// Maximum number of differences that one run reports.
 const MOST_DIFFERENCES: usize = 50;
 
-/// In so many blocks the state root is compared once: that takes a question for every slot.
+/// Interval in blocks at which the state root is compared: that takes a request for every slot.
 const ROOT_EVERY: u64 = 7;
 
-/// Methods that both have and whose answers say who answers, or where the two mean different things by design.
+/// Methods whose answers identify the node, or that differ by design.
 const EXEMPT: &[(&str, &str)] = &[
     ("web3_clientVersion", "the name of the node"),
     ("anvil_metadata", "name, version and instance of the node; its chain's id and head are compared"),
@@ -35,14 +35,14 @@ const EXEMPT: &[(&str, &str)] = &[
     ("anvil_reorg", "new blocks have other hashes; what is on them afterwards is tested by itself"),
 ];
 
-/// Fields that hold a block's hash, or follow from one: the two draw PREVRANDAO differently, so that no block has the
-/// same header.
+/// Fields that hold a block hash, or follow from one: the two nodes choose PREVRANDAO differently, so their headers
+/// always differ.
 const HASHES: &[&str] = &["blockHash", "mixHash", "parentHash"];
 
-/// Fields of a block: its own hash besides, and those of [`FIELDS`].
+/// Excluded fields of a block, in addition to its own hash.
 const BLOCK: &[&str] = &["blockHash", "hash", "mixHash", "parentHash", "size", "stateRoot"];
 
-/// Further fields of a method's answer that are left out, and why.
+/// Further excluded fields by method, with the reason.
 const FIELDS: &[(&str, &[&str], &str)] = &[
     ("eth_getBlockByNumber", BLOCK, "the state root is compared by itself; anvil's size lacks the list of withdrawals"),
     ("eth_getBlockByHash", BLOCK, "the state root is compared by itself; anvil's size lacks the list of withdrawals"),
@@ -55,28 +55,28 @@ const FIELDS: &[(&str, &[&str], &str)] = &[
     ("eth_getTransactionReceipt", RECEIPT, "the same"),
 ];
 
-/// Fields of a proof that follow from what else is in the trie.
+/// Fields of a proof that depend on the rest of the trie.
 const PROOF: &[&str] = &["accountProof", "proof", "storageHash"];
 
-/// Fields that only one of both gives a receipt.
+/// Fields of a receipt that only one node has.
 const RECEIPT: &[&str] = &["blobGasPrice", "blobGasUsed", "blockTimestamp"];
 
-/// A question in so many letters that many fit into a report.
+/// A request, shortened so that many fit into a report.
 fn asked(method: &str, params: &Value) -> String {
     format!("{method} {}", params.to_string().chars().take(120).collect::<String>())
 }
 
-/// Fields of an answer that are not compared.
+/// Fields of an answer that are excluded.
 fn left_out(method: &str) -> Vec<&'static str> {
     let fields = FIELDS.iter().filter(|(name, ..)| *name == method).flat_map(|(_, fields, _)| *fields);
     HASHES.iter().chain(fields).copied().collect()
 }
 
-/// Both nodes, and what has been compared.
+/// Both nodes, and the results of the comparison.
 pub struct Pair {
-    /// The devnet.
+    /// The devnet under test.
     pub ours: DynProvider,
-    /// anvil.
+    /// The anvil process.
     pub theirs: DynProvider,
     compared: BTreeSet<&'static str>,
     differences: Vec<String>,
@@ -85,7 +85,7 @@ pub struct Pair {
     devnet: Devnet,
 }
 
-/// `value` without the fields named, at any depth.
+/// `value` without the named fields, at any depth.
 fn without(mut value: Value, names: &[&str]) -> Value {
     match &mut value {
         Value::Object(fields) => {
@@ -104,9 +104,11 @@ fn without(mut value: Value, names: &[&str]) -> Value {
     value
 }
 
-/// A trace without what anvil 1.7.1 tells otherwise: gas of the outermost frame (anvil gives what is left after the
-/// transaction's own cost, and adds up what all before it used), accounts that did not exist before (anvil lists them with
-/// a balance of zero), and the words for a failure (anvil gives the interpreter's names).
+/// A trace without the parts in which anvil 1.7.1 differs:
+/// - gas of the outermost frame: anvil gives the rest after the transaction's own cost, and adds the use of earlier
+///   ones;
+/// - accounts that did not exist before: anvil lists them with a zero balance;
+/// - names of failures: anvil uses the interpreter's.
 fn trace(mut trace: Value) -> Value {
     if let Some(inner) = trace.get_mut("result").filter(|result| result.is_object()) {
         *inner = self::trace(inner.take());
@@ -123,7 +125,7 @@ fn trace(mut trace: Value) -> Value {
     named(trace)
 }
 
-/// Selectors with which `frame` and those below it call precompiles.
+/// Collects the selectors with which `frame` and its subframes call precompiles.
 fn precompile_selectors(frame: &Value, selectors: &mut BTreeMap<String, u64>) {
     let to: Option<Address> = serde_json::from_value(frame["to"].clone()).ok();
     let input: Bytes = serde_json::from_value(frame["input"].clone()).expect("input");
@@ -146,11 +148,11 @@ fn without_selectors(mut counts: Value, less: &BTreeMap<String, u64>) -> Value {
     counts
 }
 
-/// `value` with each failure under one name.
+/// `value` with one name for each failure.
 fn named(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
-            // Of a creation that failed, Parity tells what it returned; anvil the address at which nothing is.
+            // For a failed creation, Parity gives the returned data; anvil gives the address of the missing contract.
             if fields.get("type") == Some(&json!("create"))
                 && fields.contains_key("error")
                 && let Some(result) = fields.get_mut("result").and_then(Value::as_object_mut)
@@ -168,16 +170,16 @@ fn named(mut value: Value) -> Value {
     value
 }
 
-/// A failure by its letters alone: `stack underflow`, `Stack underflow` and `StackUnderflow` are one.
+/// Normalises a failure's name: `stack underflow`, `Stack underflow` and `StackUnderflow` are equal.
 fn failure(error: &str) -> String {
     let same = FAILURES.iter().find(|(_, names)| names.contains(&error)).map_or(error, |(name, _)| name);
     same.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
-/// Writing where it is not allowed.
+/// Names of a write in a static context.
 const STATIC: &[&str] = &["write protection", "Mutable Call In Static Context", "CallNotAllowedInsideStatic"];
 
-/// Failures that have different names.
+/// Failures with several names.
 const FAILURES: &[(&str, &[&str])] = &[
     ("CreateContractStartingWithEF", &["invalid code: must not begin with 0xef", "Invalid code"]),
     ("NotActivated", &["invalid opcode", "Bad instruction"]),
@@ -185,7 +187,7 @@ const FAILURES: &[(&str, &[&str])] = &[
 ];
 
 impl Pair {
-    /// The same genesis on both, the development accounts with anvil's 10,000 ether each.
+    /// Starts both with the same genesis: the development accounts with anvil's 10,000 ether each.
     pub async fn start() -> Self {
         let parent = MnemonicBuilder::from_phrase(MNEMONIC).build_parent_key().expect("the phrase");
         let accounts: Vec<Address> = parent.children().take(10).map(|key| key.expect("a key").address()).collect();
@@ -195,24 +197,24 @@ impl Pair {
         let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
         let devnet = Devnet::spawn(DevnetConfig { chain, running }).expect("spawns");
         let state = devnet.run(|chain| chain.state().clone()).await.expect("alive");
-        // anvil keeps steps only where it is told to, and would deploy a contract that is no part of the state.
+        // anvil records steps only on request, and would deploy a contract that is not in the state.
         let more = ["--steps-tracing", "--disable-default-create2-deployer"];
         let (anvil, theirs) = start_with(&state, GENESIS_TIME, CHAIN_ID, &more).await;
         let ours = devnet.provider();
         Self { ours, theirs, compared: BTreeSet::new(), differences: Vec::new(), accounts, _anvil: anvil, devnet }
     }
 
-    /// Asks both and compares; returns the devnet's answer.
+    /// Calls both and compares; returns the devnet's answer.
     async fn same(&mut self, method: &'static str, params: Value) -> Value {
         self.same_but(method, params, &[]).await
     }
 
-    /// [`same`](Self::same) without some more fields.
+    /// [`same`](Self::same) without additional fields.
     async fn same_but(&mut self, method: &'static str, params: Value, less: &[&str]) -> Value {
         self.same_of(method, params.clone(), params, less).await
     }
 
-    /// The same where each has its own names for things, such as a block's hash.
+    /// Same as [`same_but`](Self::same_but) with different parameters for the two, such as a block's hash.
     async fn same_of(&mut self, method: &'static str, ours: Value, theirs: Value, less: &[&str]) -> Value {
         self.compared.insert(method);
         let here = ask(&self.ours, method, ours.clone()).await;
@@ -223,7 +225,7 @@ impl Pair {
         here
     }
 
-    /// Notes every difference, so that one run shows them all.
+    /// Records every difference, so that one run shows them all.
     fn compare(&mut self, ours: &Value, theirs: &Value, path: &str) {
         match (ours, theirs) {
             (Value::Object(left), Value::Object(right)) => {
@@ -244,7 +246,7 @@ impl Pair {
         }
     }
 
-    /// Both refuse, with the same code.
+    /// Asserts that both reject the request with the same code.
     async fn refused(&mut self, method: &'static str, params: Value) {
         let code = async |provider: &DynProvider| {
             let answer = provider.raw_request::<_, Value>(method.into(), params.clone()).await;
@@ -255,7 +257,7 @@ impl Pair {
         self.compare(&json!(ours), &json!(theirs), &format!("{method}{params}, refused"));
     }
 
-    /// Many questions at once.
+    /// Compares many requests at once.
     async fn all_same(&mut self, questions: &[(&'static str, Value)]) {
         let here = ask_all(&self.ours, questions).await;
         let there = ask_all(&self.theirs, questions).await;
@@ -272,10 +274,10 @@ impl Pair {
         (ours, ask(&self.theirs, "eth_getBlockByNumber", json!([block, false])).await["hash"].clone())
     }
 
-    /// The state both begin with, by proofs: anvil's block 0 has no state root. Then the contract that keeps block hashes goes from both: from there on
-    /// every state root and every proof is the same, though no block hash is.
+    /// Compares the genesis states by proofs, because anvil's block 0 has no state root. Then the contract that stores
+    /// block hashes is removed from both: from there on every state root and proof is equal, although no block hash is.
     pub async fn compare_genesis(&mut self) {
-        // Nothing is empty yet: here the proofs themselves are the same, node by node.
+        // No account is empty yet, so the proofs are equal node by node.
         for whom in self.accounts.iter().chain([&HISTORY_STORAGE_ADDRESS, &Address::ZERO]) {
             let params = json!([whom, [], "latest"]);
             let ours = ask(&self.ours, "eth_getProof", params.clone()).await;
@@ -284,7 +286,7 @@ impl Pair {
         self.same("anvil_setCode", json!([HISTORY_STORAGE_ADDRESS, "0x"])).await;
     }
 
-    /// The newest block: itself, what is in it, its traces, and proofs of its state.
+    /// Compares the newest block: header, contents, traces, and proofs of its state.
     pub async fn compare_block(&mut self, number: u64, addresses: &[Address]) {
         let at = format!("{number:#x}");
         let block = self.same_but("eth_getBlockByNumber", json!([at, true]), BLOCK).await;
@@ -327,8 +329,8 @@ impl Pair {
         }
     }
 
-    /// The state root, against one that alloy makes of what anvil says of every account and slot. anvil's own roots are
-    /// others: they cover accounts that were touched and are empty, which EIP-161 removes, and slots that are zero.
+    /// Compares the state root with one that alloy computes from anvil's accounts and slots. anvil's own roots differ:
+    /// they include touched empty accounts, which EIP-161 removes, and zero slots.
     async fn compare_roots(&mut self, root: &Value) {
         let state = self.devnet.run(|chain| chain.state().clone()).await.expect("alive");
         let mut accounts = Vec::new();
@@ -397,13 +399,13 @@ impl Pair {
         }
     }
 
-    /// Calls that leave nothing behind.
+    /// Compares calls without lasting effects.
     pub async fn compare_calls(&mut self, contracts: &[Address], from: Address) {
         for to in contracts.iter().take(60) {
             let request = json!({ "from": from, "to": to, "gas": "0x7a120", "data": "0x01020304" });
             let here = self.ours.raw_request::<_, Value>("eth_call".into(), json!([request, "latest"])).await;
             if here.is_err() {
-                // Reverted, or halted: go-ethereum has a code for the one and another for the other; anvil has its own.
+                // For reverts and halts, go-ethereum has two codes; anvil has its own.
                 let there = self.theirs.raw_request::<_, Value>("eth_call".into(), json!([request, "latest"])).await;
                 assert!(there.is_err(), "eth_call{request}: ours {here:?}, anvil {there:?}");
             } else {
@@ -416,7 +418,7 @@ impl Pair {
             self.compare(&here, &there, &asked("debug_traceCall", &params));
             self.compare_simulation(&request).await;
         }
-        // Random programs read GAS, and a list changes that: this one reads two slots and nothing else.
+        // Random programs read GAS, which an access list changes: this one only reads two slots.
         let reader = Address::repeat_byte(0xad);
         self.same("anvil_setCode", json!([reader, "0x6001545060025450"])).await;
         self.same("eth_createAccessList", json!([{ "from": from, "to": reader }, "latest"])).await;
@@ -424,8 +426,8 @@ impl Pair {
         self.same("eth_estimateGas", json!([transfer, "latest"])).await;
     }
 
-    /// anvil simulates in the block it is given instead of one after it, on chain 1, keeps no roots, and has a code of
-    /// its own for failures: what the calls do is compared, and not the blocks around them.
+    /// anvil simulates in the given block instead of the next one, on chain 1, keeps no roots, and has its own failure
+    /// codes. So the effects of the calls are compared, not the blocks around them.
     async fn compare_simulation(&mut self, request: &Value) {
         self.compared.insert("eth_simulateV1");
         let payload = json!([{ "blockStateCalls": [{ "calls": [request] }] }, "latest"]);
@@ -440,7 +442,7 @@ impl Pair {
         self.compare(&what(&here), &what(&there), &format!("eth_simulateV1{request}"));
     }
 
-    /// Accounts, their signatures, and the small questions.
+    /// Compares accounts, their signatures, and small requests.
     pub async fn compare_accounts(&mut self) {
         let account = self.accounts[1];
         let typed = json!({
@@ -476,7 +478,7 @@ impl Pair {
         ] {
             self.same(method, params).await;
         }
-        // The tip is each node's own advice, anvil's from what the last blocks paid; what it is added to is the same.
+        // The tip is each node's own recommendation, anvil's from recent blocks; the base that it is added to is equal.
         let mut base_fees = Vec::new();
         for provider in [&self.ours, &self.theirs] {
             let [price, tip] =
@@ -500,7 +502,7 @@ impl Pair {
         self.refused("eth_getBalance", json!(["0x12", "latest"])).await;
     }
 
-    /// The pool, filled by unlocked accounts.
+    /// Compares the pool, filled by unlocked accounts.
     pub async fn compare_pool(&mut self) {
         let (first, second) = (self.accounts[0], self.accounts[2]);
         let fees = json!({ "maxFeePerGas": "0x12a05f200", "maxPriorityFeePerGas": "0x3b9aca00" });
@@ -539,9 +541,10 @@ impl Pair {
         for method in ["txpool_status", "txpool_inspect"] {
             self.same(method, json!([])).await;
         }
-        // The price: anvil's cap here, the next block's price in eth_getTransactionByHash; the devnet's is that in both.
+        // The price: anvil's cap here, the next block's price in eth_getTransactionByHash; the devnet gives the latter
+        // in both.
         self.same_but("txpool_content", json!([]), &["gasPrice"]).await;
-        // anvil leaves in the pool what waits for a nonce.
+        // anvil keeps transactions that wait for a nonce in the pool.
         self.same("anvil_dropTransaction", json!([last])).await;
         self.same("eth_getTransactionByHash", json!([last])).await;
         let raw = ask(
@@ -559,7 +562,7 @@ impl Pair {
         self.compare_block(number.to(), &[first, second]).await;
     }
 
-    /// Methods of a development node; the state afterwards is compared by its root.
+    /// Compares development methods; the resulting state is compared by its root.
     pub async fn compare_development(&mut self, contracts: &[Address]) {
         let (whale, coder) = (Address::repeat_byte(0xab), Address::repeat_byte(0xac));
         let code = Bytes::from_static(&[0x60, 0x2a, 0x5f, 0x5f, 0xa1, 0x00]);
@@ -576,7 +579,7 @@ impl Pair {
         ] {
             self.same(method, params).await;
         }
-        // The hash of what nobody signed is each node's own.
+        // The hash of an unsigned transaction is specific to each node.
         for provider in [&self.ours, &self.theirs] {
             let fees = json!([{ "from": whale, "to": coder, "gas": "0xea60", "maxFeePerGas": "0x12a05f200", "maxPriorityFeePerGas": "0x1" }]);
             ask(provider, "eth_sendTransaction", fees).await;
@@ -612,14 +615,14 @@ impl Pair {
         }
         for method in ["evm_increaseTime", "anvil_increaseTime"] {
             self.compared.insert(method);
-            // By how much time has been moved in all counts the wall, which each reads by itself.
+            // The total time offset includes the wall clock, which each node reads itself.
             for provider in [&self.ours, &self.theirs] {
                 assert!(ask(provider, method, json!([100])).await.is_number(), "{method}");
             }
         }
     }
 
-    /// Nothing that both have was forgotten: anvil is asked for every method of the devnet.
+    /// Asserts that no common method was forgotten: anvil is asked for every method of the devnet.
     pub async fn assert_complete(&self) {
         let mut forgotten = Vec::new();
         for method in methods() {
@@ -639,7 +642,7 @@ impl Pair {
     }
 }
 
-/// The list for readers names every method that is served, and no other.
+/// The documentation lists exactly the methods that are served.
 #[test]
 fn the_documentation_lists_what_is_answered() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/devnet-rpc.md");

@@ -1,4 +1,4 @@
-//! The devnet from outside: its loopback server as clients see it, and the chain beside anvil.
+//! The devnet from outside: its loopback server as clients see it, and a comparison with anvil.
 
 mod differential;
 mod dumps;
@@ -8,9 +8,9 @@ mod server;
 use alloy::primitives::{Address, U256, address, bytes};
 use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
 
-/// The first account of the development mnemonic.
+/// First account of the development mnemonic.
 const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
-/// A contract that logs nothing under topic 0x2a.
+/// Contract that emits an empty log with topic 0x2a.
 const LOGGER: Address = Address::repeat_byte(0x10);
 
 fn devnet(mining: Mining) -> Devnet {

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::devnet::{LOGGER, devnet};
 
-/// Sends one HTTP request as given and returns status and body.
+/// Sends one HTTP request as given; returns status and body.
 async fn post(addr: SocketAddr, host: &str, body: String) -> (u16, String) {
     post_from(addr, &format!("Host: {host}\r\n"), body).await
 }
 
-/// [`post`] with header lines of the caller's own.
+/// [`post`] with custom header lines.
 async fn post_from(addr: SocketAddr, headers: &str, body: String) -> (u16, String) {
     let head = format!(
         "POST / HTTP/1.1\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -33,7 +33,7 @@ async fn exchange(addr: SocketAddr, head: String, body: String) -> (u16, String)
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(addr).expect("connects");
         stream.write_all(head.as_bytes()).expect("writes");
-        // A server that refuses early may close before it has read everything.
+        // A server that rejects early may close the connection before it has read everything.
         let _ = stream.write_all(body.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -46,7 +46,7 @@ async fn exchange(addr: SocketAddr, head: String, body: String) -> (u16, String)
     .expect("runs")
 }
 
-/// The status of the answer to `head`, whether or not the connection stays open after it.
+/// HTTP status of the answer to `head`, whether or not the connection stays open.
 async fn status_of(addr: SocketAddr, head: String) -> u16 {
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(addr).expect("connects");
@@ -76,12 +76,12 @@ async fn http_clients_send_and_read() {
     server.stop().await;
 }
 
-/// What a stream brings soon; `None` where it brings nothing.
+/// Next item of a stream within ten seconds.
 async fn soon<T>(next: impl Future<Output = Option<T>>) -> Option<T> {
     tokio::time::timeout(std::time::Duration::from_secs(10), next).await.ok().flatten()
 }
 
-/// Heads and logs of one client over a block and its replacement; `None` where something did not come.
+/// Heads and logs that one client receives over a block and its replacement; `None` if one is missing.
 async fn told_of_heads_logs_and_what_was_undone() -> Option<()> {
     let devnet = devnet(Mining::OnTransaction);
     let server = serve(devnet.clone(), 0).await.expect("serves");
@@ -107,9 +107,8 @@ async fn told_of_heads_logs_and_what_was_undone() -> Option<()> {
     Some(())
 }
 
-/// In about two of a hundred tries one head does not come out of this client's stream, while a plain client got all of
-/// four hundred: whose fault it is has not been found. What comes must be right each time, and all must come in one of
-/// five tries.
+/// In about two of a hundred runs this client's stream lacks one head, while a plain client received all of four
+/// hundred; the cause is unknown. Received items must always be correct, and one of five runs must be complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn websocket_clients_are_told_of_heads_logs_and_what_was_undone() {
     for _ in 0..5 {
@@ -149,7 +148,7 @@ async fn raw_requests_get_well_formed_answers() {
 async fn strangers_and_floods_are_refused() {
     let server = serve(devnet(Mining::Manual), 0).await.expect("serves");
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" }).to_string();
-    // A page whose own name was made to point here still says its own name.
+    // A page whose domain resolves to this machine still sends its own host name.
     let (status, _) = post(server.addr(), "attacker.example:8545", body).await;
     assert_eq!(status, 403);
     let host = server.addr().to_string();
@@ -192,7 +191,7 @@ async fn pages_of_other_machines_are_refused() {
         assert_eq!(asked(&[page]).await, (403, 403), "{page}");
     }
     assert_eq!(asked(&["http://localhost", "https://attacker.example"]).await, (403, 403));
-    // No page, no origin.
+    // Requests without an origin do not come from a page.
     assert_eq!(asked(&[]).await, (200, 101));
 }
 

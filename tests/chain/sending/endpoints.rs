@@ -18,7 +18,7 @@ use crate::sending::world::{CHAIN_ID, NO_PATIENCE, PLENTY, World, connect, waite
 const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 
-/// A world whose sender speaks to its chain through a proxy.
+/// Test chain whose sender connects through a proxy.
 async fn behind(fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> (World, Proxy, server::Server) {
     let world = World::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
@@ -84,7 +84,7 @@ async fn refusals_are_treated_by_their_class() {
         let (hash, outcome) = world.send(&sender).await;
         assert_eq!((outcome.treatment, outcome.state), (treatment, state), "{fate:?}");
         assert_eq!(outcome.fault.unwrap().0, class, "{fate:?}");
-        // Whatever it was, the lane drains: given up, or in a block in the end.
+        // In every case the lane drains: given up, or included in the end.
         match state {
             TxState::Dropped => assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 0),
             _ => assert_eq!(waited(&sender, hash).await.record.state, TxState::Included, "{fate:?}"),
@@ -101,7 +101,7 @@ async fn what_never_left_stays_to_be_sent() {
     let url = proxy.url.clone();
     drop(proxy);
     let outcome = sender.send(kept).await.unwrap();
-    // Where nothing listens any more, nothing has left; a listener that lingers may have taken it.
+    // Without a listener nothing was sent; a lingering listener may have accepted it.
     assert!(matches!(outcome.treatment, Treatment::SendAgain | Treatment::AskTheChain), "{outcome:?} {url}");
     assert_ne!(outcome.state, TxState::Dropped);
     let sender = world.sender_over(connect(&served.url()).await, None);
@@ -130,7 +130,7 @@ async fn a_receipt_of_something_else_is_not_believed() {
     assert_eq!(sender.record(hash).unwrap().state, TxState::Unclear);
 }
 
-/// An endpoint whose receipt of what was sent is not quite that: what it says in this field, and what becomes of it.
+/// An endpoint whose receipt differs in one field from the genuine one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receipt_with_a_forged_field_settles_nothing() {
     let (other, block) = (Address::repeat_byte(7), B256::repeat_byte(7));
@@ -153,7 +153,7 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
         receipt[field] = value;
         *forged.lock().unwrap() = Some(receipt);
         match sender.look(hash).await {
-            // The chain has no such block: the receipt has left it.
+            // The chain has no such block: the receipt is treated as reorganised away.
             Ok(standing) => assert!(field == "blockHash" && standing.mined.is_none() && !standing.settled, "{what}"),
             Err(refused) => assert!(matches!(refused, SenderError::Nonsense { .. }), "{what}: {refused}"),
         }

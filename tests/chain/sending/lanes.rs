@@ -1,4 +1,4 @@
-//! Nonces: none twice, none skipped, none shared with an outsider.
+//! Nonces: none used twice, none skipped, none shared with another program.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use bardo::chain::sender::{LaneError, RecordError, Route, Sender, SenderError, T
 
 use crate::sending::world::{CHAIN_ID, PLENTY, World, is_ahead, sign, waited};
 
-/// Sends `count` transfers from as many tasks over two ledgers' handles; every third signing fails first.
+/// Sends `count` transfers from as many tasks over two handles of the ledger; every third signing fails first.
 async fn crowd(world: Arc<World>, senders: [Sender; 2], count: usize) -> BTreeSet<u64> {
     let tasks: Vec<_> = (0..count)
         .map(|number| {
@@ -98,7 +98,7 @@ async fn what_was_taken_back_cannot_be_stored_and_so_not_sent() {
     let sender = world.sender();
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     let signed = world.sign(&ticket, PLENTY);
-    // Recovery in another process has decided that nobody will sign with it any more.
+    // Recovery in another process has decided that nobody will sign with it.
     let other = world.sender();
     let found = world.store().read(reserved).unwrap().pop().unwrap();
     other.give_back(found.ticket).await.unwrap();

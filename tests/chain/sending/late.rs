@@ -1,5 +1,5 @@
-//! An endpoint that refuses bytes has them: what it refused can be in a block all the same. And one that says more of fees
-//! than the others.
+//! An endpoint that rejects a transaction still knows its bytes, so the transaction can be included all the same. And
+//! an endpoint that reports higher fees than the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::sending::world::{CHAIN_ID, GWEI, PLENTY, World, connect, is_ahead, wa
 
 const SEND: &str = "eth_sendRawTransaction";
 
-/// A world whose endpoint refuses the first thing it is given.
+/// Test chain whose endpoint rejects the first transaction.
 async fn refusing() -> (World, Sender, Proxy, server::Server) {
     let world = World::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
@@ -33,7 +33,7 @@ async fn refusing() -> (World, Sender, Proxy, server::Server) {
     (world, sender, proxy, served)
 }
 
-/// The same bytes, sent past the sender: as whoever refused them could.
+/// Sends the same bytes past the sender, as the rejecting endpoint could.
 async fn passed_on(world: &World, sender: &Sender, hash: alloy::primitives::B256) {
     let raw = sender.record(hash).unwrap().signed.raw().clone();
     assert_eq!(*world.client.provider().send_raw_transaction(&raw).await.unwrap().tx_hash(), hash);
@@ -46,7 +46,7 @@ async fn what_was_refused_and_is_in_a_block_is_ours() {
     assert_eq!(outcome.state, TxState::Dropped);
     assert!(world.store().read(sender::late).unwrap().is_empty());
     passed_on(&world, &sender, hash).await;
-    // Its nonce is spent, by what is in this ledger.
+    // Its nonce is used, by a transaction of this ledger.
     assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1);
     let record = sender.record(hash).unwrap();
     assert_eq!((record.state, record.settled_at.is_some()), (TxState::Included, true));
@@ -61,7 +61,7 @@ async fn somebody_elses_transaction_is_still_somebody_elses() {
     assert!(is_ahead(&sender.take_nonce(world.account()).await.unwrap_err()));
 }
 
-/// What waits, and what was signed to outbid it and refused for what the account owns.
+/// A pending transaction, and its replacement that was rejected for lack of balance.
 async fn refused_replacement(world: &World, sender: &Sender) -> (alloy::primitives::B256, alloy::primitives::B256) {
     let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(sender, low).await;
@@ -73,7 +73,7 @@ async fn refused_replacement(world: &World, sender: &Sender) -> (alloy::primitiv
     (first, second)
 }
 
-/// A world whose endpoint refuses the second thing it is given.
+/// Test chain whose endpoint rejects the second transaction.
 async fn refusing_the_second() -> (World, Sender, Proxy, server::Server) {
     let world = World::new(Mining::Manual);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
     let standing = waited(&sender, second).await;
     assert_eq!(standing.mined.unwrap().hash, second, "what pays more is in the block");
     assert_eq!(sender.record(first).unwrap().state, TxState::Replaced);
-    // Nothing was let go of, so there is nothing to hold again.
+    // Nothing was released, so nothing must be reserved again.
     assert!(world.store().read(sender::late).unwrap().is_empty());
 }
 
@@ -106,7 +106,7 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
     let raw = json!(sender.record(first).unwrap().signed.raw());
     let sent = |proxy: &Proxy| proxy.first_params(SEND).into_iter().filter(|bytes| *bytes == raw).count();
     assert_eq!(sent(&proxy), 1);
-    // It falls out of every pool, and only the refused one is asked for.
+    // It is dropped from every pool, and only the rejected one is looked up.
     world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
     let waiting = {
         let sender = sender.clone();
@@ -119,24 +119,24 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(sent(&proxy) > 1, "it is not sent again");
-    // Like what no program waits for.
+    // The same for a transaction that no process waits for.
     world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
     let again = sender.resend(second).await.unwrap();
     assert_eq!((again.state, sender.record(second).unwrap().state), (TxState::Sent, TxState::Dropped));
     assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap().unwrap().hash(), first);
-    // Something else may be signed in its place.
+    // Another one may be signed in its place.
     let plan = sender.outbid(second, PLENTY).await.unwrap();
     assert_eq!((plan.replaces, plan.nonce), (first, 0));
     world.devnet.mine().await.unwrap();
     let standing = waiting.await.unwrap();
     assert_eq!(standing.mined.unwrap().hash, first);
     assert_eq!(world.received().await, U256::from(1));
-    // After the end nothing is sent any more.
+    // After its end nothing is sent any more.
     assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap(), None);
 }
 
-/// A node that is about to store a block may tell the block's count already, even as that of the block before, and no
-/// receipt and no block yet.
+/// A node that is about to store a block may already report its transaction count, even for the previous block, without
+/// a receipt or the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
     let world = World::new(Mining::Manual);
@@ -158,7 +158,7 @@ async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
     world.devnet.mine().await.unwrap();
     let standing = waited(&sender, hash).await;
     assert_eq!(standing.record.state, TxState::Included);
-    // What another transaction has spent is told by that one.
+    // A nonce that another transaction used is reported with that transaction.
     let (second, _) = world.send(&sender).await;
     world.devnet.run(move |chain| chain.drop_transaction(second)).await.unwrap();
     world.send_outside(1, U256::from(7)).await;
@@ -171,7 +171,7 @@ async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
 async fn what_took_the_nonce_since_is_not_done_by_it() {
     let (world, sender, _proxy, _served) = refusing().await;
     let (first, _) = world.send(&sender).await;
-    // Another plan signs with the nonce that was given back.
+    // Another plan signs with the freed nonce.
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     assert_eq!(ticket.nonce, 0);
     let signed = world.sign_as(&world.key, 0, U256::from(5), PLENTY);
@@ -207,13 +207,13 @@ async fn one_endpoints_tip_is_not_paid_where_another_says_less() {
         name: "ethereum".into(),
         network: Some(Network::devnet("ethereum", CHAIN_ID, AddressBook::default())),
         chain_id: Some(CHAIN_ID),
-        // The greedy one is asked first.
+        // The greedy endpoint is asked first.
         endpoints: [&greedy.url, &honest.url].iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
     };
     let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
     let quote = world.sender_over(client, None).fee_quote().await.unwrap();
     assert_eq!((quote.base_fee, quote.tip), (GWEI, 2 * GWEI));
-    // It says so where nobody else is asked.
+    // It reports that if no other endpoint is asked.
     let alone = world.sender_over(connect(&greedy.url).await, None).fee_quote().await.unwrap();
     assert_eq!(alone.tip, 29 * GWEI);
 }

@@ -1,4 +1,4 @@
-//! A nonce that somebody else has spent so long ago that no endpoint tells the states of then any more.
+//! A nonce that another program used so long ago that no endpoint has the states of that time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,15 +14,15 @@ use crate::sending::world::{World, connect_all};
 
 const COUNT: &str = "eth_getTransactionCount";
 const RECEIPT: &str = "eth_getTransactionReceipt";
-/// So many states back the endpoint tells. The sender asks for those 1, 3, 7, 15, 31, 63 and 127 blocks back.
+/// Number of states that the endpoint keeps. The sender asks for those 1, 3, 7, 15, 31, 63 and 127 blocks back.
 const KEPT: u64 = 100;
 const HOUR: u64 = 3_600;
 
-/// What is answered, where it is not the truth.
+/// Untruthful answer, if any.
 type Said = Arc<Mutex<Option<Fate>>>;
 
-/// A chain on which somebody else has used the nonce of what was sent, seen through an endpoint that does this to what is
-/// asked about the latest state, and that about states that it has not kept.
+/// A chain on which another program has used the nonce of a sent transaction. Its endpoint has configurable answers
+/// about the latest state, and about states that it has not kept.
 struct LongAgo {
     world: World,
     sender: Sender,
@@ -30,7 +30,7 @@ struct LongAgo {
     latest: Said,
     old: Said,
     receipts: Said,
-    /// How often what is asked about old states is answered otherwise than truly.
+    /// Number of requests about old states that are answered untruthfully.
     troubles: Arc<AtomicUsize>,
     _proxy: Proxy,
     _served: server::Server,
@@ -41,7 +41,7 @@ impl LongAgo {
         Self::begun(false).await.spent().await
     }
 
-    /// The same, where somebody else uses the nonce.
+    /// The same chain after another program used the nonce.
     async fn spent(self) -> Self {
         let chain = self;
         let (world, hash) = (&chain.world, chain.hash);
@@ -51,8 +51,8 @@ impl LongAgo {
         chain
     }
 
-    /// The same, where nobody else has used the nonce and no block has come yet; `beside` another endpoint, which keeps
-    /// all states.
+    /// Chain on which the nonce is still unused and no block was made; `beside`: with another endpoint that keeps all
+    /// states.
     async fn begun(beside: bool) -> Self {
         let world = World::new(Mining::Manual);
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
@@ -86,7 +86,7 @@ impl LongAgo {
         Self { world, sender, hash, latest, old, receipts, troubles, _proxy: proxy, _served: served }
     }
 
-    /// So many blocks, so many seconds apart.
+    /// Makes this many blocks at this interval in seconds.
     async fn pass(&self, blocks: u64, seconds: u64) {
         let work = move |chain: &mut bardo::chain::devnet::Chain| {
             for _ in 0..blocks {
@@ -101,14 +101,14 @@ impl LongAgo {
         *self.old.lock().unwrap() = fate;
     }
 
-    /// What is known after one look.
+    /// State after one poll.
     async fn looked(&self) -> (TxState, bool) {
         let standing = self.sender.look(self.hash).await.unwrap();
         (standing.record.state, standing.settled)
     }
 }
 
-/// How nodes tell of trouble that may pass, and some of states that they do not keep.
+/// Errors with which nodes report temporary trouble, and some of them missing states.
 const TROUBLE: [Fate; 4] = [
     Fate::Refuse(-32_603, "internal error"),
     Fate::Refuse(-32_002, "No state available for block 0x5f3d"),
@@ -132,7 +132,7 @@ async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
         chain.refuses(Some(words.clone()));
         assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
     }
-    // It is told again: the other transaction is found in its block.
+    // The endpoint answers truthfully again: the other transaction is found in its block.
     chain.refuses(None);
     assert_eq!(chain.looked().await, (TxState::Dropped, true));
 }
@@ -151,8 +151,8 @@ async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_ke
     }
 }
 
-/// Ours is in a block, the endpoint has lost its receipt, and at two looks an hour apart one question met a trouble that
-/// had passed at the next.
+/// The transaction is included, but the endpoint has lost its receipt. In two polls an hour apart, one request met
+/// trouble that had passed by the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
     let chain = LongAgo::begun(false).await;
@@ -161,12 +161,12 @@ async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
     chain.refuses(Some(TROUBLE[3].clone()));
     for minutes in [130, 62] {
         chain.pass(minutes, 60).await;
-        // As often as one question is asked before its refusal counts.
+        // As often as one request is repeated before its rejection counts.
         chain.troubles.store(RetryRules::default().rounds as usize, Ordering::SeqCst);
         assert_eq!(chain.looked().await, (TxState::Sent, false), "{minutes}");
         assert_eq!(chain.troubles.load(Ordering::SeqCst), 0, "it was met");
     }
-    // It is told again.
+    // The receipt is available again.
     *chain.receipts.lock().unwrap() = None;
     assert_eq!(chain.looked().await, (TxState::Included, true));
 }
@@ -175,15 +175,15 @@ async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
 async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
     let chain = LongAgo::new().await;
     chain.refuses(Some(PRUNED));
-    // The oldest state that is told, 63 blocks back, is of 63 seconds ago.
+    // The oldest available state, 63 blocks back, is 63 seconds old.
     chain.pass(200, 1).await;
     assert_eq!(chain.looked().await, (TxState::Sent, false));
-    // An hour and seven minutes later it is as far back as ever, and a little more than an hour has gone since.
+    // An hour and seven minutes later it is as far back as before, and slightly more than an hour has passed.
     chain.pass(100, 40).await;
     assert_eq!(chain.looked().await, (TxState::Dropped, true));
 }
 
-/// One endpoint keeps the states of then, and the other does not: they contradict each other about each of them.
+/// One endpoint has the old states and the other does not: they contradict each other about each of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn states_that_one_of_two_keeps_are_long_ago_after_an_hour_of_blocks() {
     let chain = LongAgo::begun(true).await.spent().await;

@@ -1,6 +1,6 @@
 //! The sender on a real chain: nonces under load, lost answers, restarts, replacements, reorganisations, and accounts
-//! that somebody else uses too. Nothing here is a stand-in: the chain is the embedded devnet or anvil, the ledger is a
-//! file, and answers are lost by a proxy that loses them.
+//! that another program uses, too. Nothing is mocked: the chain is the embedded devnet or anvil, the ledger is a file,
+//! and a proxy loses answers.
 
 mod endpoints;
 mod lanes;

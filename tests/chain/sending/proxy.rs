@@ -1,4 +1,4 @@
-//! Stands between a client and a chain's server, and loses what it is told to lose.
+//! Proxy between a client and a chain's server that drops or changes selected requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,46 +9,46 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What becomes of one request.
+/// Treatment of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
-    /// Passed on, and answered.
+    /// Forward the request and its answer.
     Pass,
-    /// Passed on; the connection closes without the answer.
+    /// Forward the request; close the connection without the answer.
     LoseAnswer,
-    /// Not passed on; the connection closes.
+    /// Close the connection without forwarding.
     LoseRequest,
-    /// Not passed on; this status instead.
+    /// Return this status without forwarding.
     Status(u16),
-    /// Not passed on; refused with this code and these words.
+    /// Return this error code and message without forwarding.
     Refuse(i64, &'static str),
-    /// Not passed on; this result instead.
+    /// Return this result without forwarding.
     Claim(Value),
-    /// Not passed on; this page instead.
+    /// Return this page without forwarding.
     Page(String),
-    /// Passed on after so long, whether or not anybody waits for the answer any more.
-    #[allow(dead_code)] // Not every test that includes this file needs these three.
+    /// Forward after this delay, whether or not anyone still waits for the answer.
+    #[allow(dead_code)] // Not every test that includes this file uses these three.
     Delay(Duration),
-    /// Passed on twice, as by a gateway that asks again by itself; answered with what the second one got.
+    /// Forward twice, like a gateway that retries by itself; return the second answer.
     #[allow(dead_code)]
     Twice,
-    /// Passed on, as of so many blocks before the latest: what came since has not been heard of.
+    /// Forward as a server that is this many blocks behind the latest.
     #[allow(dead_code)]
     StaleHead(u64),
 }
 
-/// A proxy on loopback that lives until dropped.
+/// Proxy on loopback that runs until it is dropped.
 pub struct Proxy {
     pub url: String,
     seen: Arc<Mutex<Seen>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// What a proxy was asked.
+/// Requests that a proxy received.
 #[derive(Default)]
 struct Seen {
     counts: HashMap<String, usize>,
-    /// Method and first parameter of each request; empty where the proxy forgets.
+    /// Method and first parameter of each request; empty for a forgetting proxy.
     requests: Vec<(String, Value)>,
 }
 
@@ -59,19 +59,19 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// A proxy to `target`; `fate` decides by method and by how often that method was asked before.
+    /// Proxy to `target`; `fate` decides by method and by the number of earlier requests of that method.
     pub async fn start(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
         Self::with(target, by_method(fate), true).await
     }
 
-    /// The same, where the whole question decides.
-    #[allow(dead_code)] // Not every test that includes this file asks so closely.
+    /// Proxy that decides by the whole request.
+    #[allow(dead_code)] // Not every test that includes this file uses it.
     pub async fn asked(target: String, fate: impl Fn(&Value, usize) -> Fate + Send + Sync + 'static) -> Self {
         Self::with(target, fate, true).await
     }
 
-    /// The same, which keeps nothing of what it was asked but how often, so that it can be asked for hours.
-    #[allow(dead_code)] // For tests that run for long.
+    /// Proxy that stores only the number of requests, so that it can run for hours.
+    #[allow(dead_code)] // For long-running tests.
     pub async fn forgetting(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
         Self::with(target, by_method(fate), false).await
     }
@@ -89,7 +89,7 @@ impl Proxy {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (log, fate, client, target) = (log.clone(), fate.clone(), client.clone(), target.clone());
                 tokio::spawn(async move {
-                    // A connection may carry many requests; the client may hang up at any moment.
+                    // A connection may carry many requests; the client may close it at any moment.
                     while let Some(question) = read(&mut stream).await {
                         let method = question["method"].as_str().unwrap_or("batch").to_owned();
                         let before = {
@@ -118,7 +118,7 @@ impl Proxy {
                             }
                             Fate::Page(page) => (200, page),
                             Fate::Delay(long) => {
-                                // On a task of its own: whoever hangs up does not keep it from arriving.
+                                // In its own task: a client that closes the connection does not stop the request.
                                 let (client, target, question) = (client.clone(), target.clone(), question.clone());
                                 let late = tokio::spawn(async move {
                                     tokio::time::sleep(long).await;
@@ -143,12 +143,12 @@ impl Proxy {
         Self { url, seen, task }
     }
 
-    /// How often a method was asked.
+    /// Number of requests of a method.
     pub fn count(&self, method: &str) -> usize {
         self.seen.lock().unwrap().counts.get(method).copied().unwrap_or_default()
     }
 
-    /// The first parameter of each request of a method.
+    /// First parameter of each request of a method.
     pub fn first_params(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         seen.requests.iter().filter(|(asked, _)| asked == method).map(|(_, first)| first.clone()).collect()
@@ -159,10 +159,10 @@ fn by_method(fate: impl Fn(&str, usize) -> Fate) -> impl Fn(&Value, usize) -> Fa
     move |question, before| fate(question["method"].as_str().unwrap_or("batch"), before)
 }
 
-/// Every way in which a send can go wrong at an endpoint, and whether it ends what was sent for the first time: a refusal
-/// in known words that no time and no other endpoint will change. Two classes are not an endpoint's: that nothing was
-/// reached, and that it is one of another chain; those stand in `tests/chain/sending` and in the provider's own tests.
-#[allow(dead_code)] // Not every room that includes this file goes through all of them.
+/// Every failure of a send at an endpoint, and whether it ends a first submission: a known rejection that neither time
+/// nor another endpoint can change. Two failures are not an endpoint's: an unreachable endpoint and one of another
+/// chain. `tests/chain/sending` and the provider's own tests cover these.
+#[allow(dead_code)] // Not every test that includes this file uses all of them.
 pub fn wrongs() -> Vec<(Fate, bool)> {
     vec![
         (Fate::LoseAnswer, false),
@@ -188,7 +188,7 @@ pub fn wrongs() -> Vec<(Fate, bool)> {
     ]
 }
 
-/// A relay that tells the same status of everything.
+/// Relay that reports the same status for everything.
 pub async fn status_page(status: &'static str) -> Proxy {
     Proxy::start(String::new(), move |_, _| Fate::Page(json!({ "status": status, "maxBlockNumber": 0 }).to_string()))
         .await
@@ -199,7 +199,7 @@ async fn forward(client: &Client, target: &str, question: &Value) -> String {
     request.send().await.unwrap().text().await.unwrap()
 }
 
-/// What a server says that is so many blocks behind this one.
+/// Answer of a server that is this many blocks behind.
 async fn stale(client: &Client, target: &str, question: &Value, blocks: u64) -> String {
     if let Some(batch) = question.as_array() {
         let mut answers = Vec::new();
@@ -219,7 +219,7 @@ async fn stale(client: &Client, target: &str, question: &Value, blocks: u64) -> 
             *parameter = json!(format!("{head:#x}"));
         }
     }
-    // A state of which it has not heard it cannot tell.
+    // It does not have states of later blocks.
     let tag = question["params"].as_array().and_then(|all| all.last()).and_then(number);
     let of_state =
         matches!(question["method"].as_str(), Some("eth_getTransactionCount" | "eth_call" | "eth_getBalance"));
@@ -231,7 +231,7 @@ async fn stale(client: &Client, target: &str, question: &Value, blocks: u64) -> 
     if question["method"] == "eth_blockNumber" {
         answer["result"] = json!(format!("{head:#x}"));
     }
-    // A transaction, a receipt or a block of what it has not heard of.
+    // A transaction, a receipt or a block that it has not seen.
     let block = answer["result"].get("blockNumber").or_else(|| answer["result"].get("number"));
     if block.and_then(number).is_some_and(|block| block > head) {
         answer["result"] = Value::Null;
@@ -246,7 +246,7 @@ async fn read(stream: &mut TcpStream) -> Option<Value> {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
             if let Some(path) = head.strip_prefix("get ") {
-                // A status is asked for by GET; its path is all there is.
+                // A status is requested with GET; only its path matters.
                 let path = path.split(' ').next()?.to_owned();
                 return Some(json!({ "method": "GET", "params": [path], "id": 0 }));
             }

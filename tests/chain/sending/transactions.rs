@@ -1,4 +1,4 @@
-//! One transaction through its states.
+//! The states of one transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
     assert_eq!(pending.len(), 1);
     assert_eq!((pending[0].hash(), pending[0].state, pending[0].signed.raw()), (hash, TxState::Stored, &raw));
     assert_eq!(sender.resend(hash).await.unwrap().treatment, Treatment::WaitForReceipt);
-    // It ends again before it has heard the answer, and again.
+    // It ends again before it receives the answer, twice.
     drop(sender);
     let sender = world.sender();
     for _ in 0..2 {
@@ -58,7 +58,7 @@ async fn a_certain_refusal_gives_the_nonce_to_the_next() {
     assert_eq!(refused.fault.unwrap().0, SendFault::InsufficientFunds);
     assert!(sender.pending().unwrap().is_empty());
 
-    // The very same can be signed again: it has the same bytes.
+    // The same transaction can be signed again, with the same bytes.
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     assert_eq!(ticket.nonce, 0);
     let kept = sender.keep(ticket, too_much, Route::Public, None).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_reverted_transaction_has_come_to_its_end() {
     let world = World::new(Mining::OnTransaction);
     let sender = world.sender();
     let address = alloy::primitives::Address::repeat_byte(0x42);
-    // INVALID, whatever is called.
+    // INVALID: every call fails.
     world.devnet.run(move |chain| chain.set_code(address, [0xfe].into())).await.unwrap().unwrap();
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     let signed = world.sign(&ticket, PLENTY);
@@ -200,7 +200,7 @@ async fn a_block_that_leaves_takes_its_transactions_back() {
     assert_eq!((standing.record.state, standing.record.block), (TxState::Sent, None));
     assert!(standing.mined.is_none());
 
-    // Sent again while it is waited for, by the wait itself.
+    // The wait itself resends the transaction.
     let waiting = {
         let sender = sender.clone();
         tokio::spawn(async move { waited(&sender, hash).await })
@@ -284,7 +284,7 @@ async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chai
     let kept = sender.keep_replacement(old, right.clone()).await.unwrap();
     let again = sender.keep_replacement(old, right.clone()).await.unwrap_err();
     assert_eq!(again, SenderError::Record(RecordError::Twice(right.hash())));
-    // What another has taken the place of waits no longer, nor does what is in a block.
+    // A replaced transaction is not pending any more, nor is an included one.
     assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
     let dearer = Fees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 10 * GWEI };
     let late = sign(&world.key, CHAIN_ID, 0, U256::from(1), dearer);
@@ -304,7 +304,7 @@ async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
     let here = world.sender();
     let kept = world.keep(&here, PLENTY).await;
     let hash = kept.hash();
-    // Another chain on the same ledger, as a program has it that knows several.
+    // Another chain on the same ledger, as for a program with several chains.
     let chain = ChainConfig { rules: ChainRules::osaka(31_338), ..ChainConfig::default() };
     let devnet = Devnet::spawn(DevnetConfig { chain, running: RunningConfig::default() }).unwrap();
     let network = Network::devnet("base", 31_338, AddressBook::default());
@@ -315,7 +315,7 @@ async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
     assert_eq!(elsewhere.resend(hash).await.unwrap_err(), other);
     assert_eq!(elsewhere.send(kept).await.unwrap_err(), other);
     assert_eq!(here.record(hash).unwrap().sends, 0, "nobody was shown it");
-    // On its own chain it goes on.
+    // On its own chain it continues.
     here.resend(hash).await.unwrap();
     assert_eq!(waited(&here, hash).await.record.state, TxState::Included);
 }
@@ -325,7 +325,7 @@ async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace()
     let world = World::new(Mining::Manual);
     let sender = world.sender();
     let (old, _) = world.send(&sender).await;
-    // A unit of gas for a million gwei: more than the account has for all of it.
+    // A gas price of a million gwei: more than the account's balance for the whole transaction.
     let dear = Fees { max_fee_per_gas: 1_000_000 * GWEI, max_priority_fee_per_gas: 2 * GWEI };
     let kept = sender.keep_replacement(old, world.sign_as(&world.key, 0, U256::from(1), dear)).await.unwrap();
     let refused = sender.send(kept).await.unwrap();

@@ -1,4 +1,4 @@
-//! A chain, a ledger in a file, a key, and senders between them.
+//! Test chain with a ledger in a file, a key, and senders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use bardo::store::{Store, StoreConfig};
 
 pub const CHAIN_ID: u64 = 31_337;
 pub const GWEI: u128 = 1_000_000_000;
-/// Somewhere for money to go.
+/// Recipient of transfers.
 pub const SINK: Address = Address::repeat_byte(0x42);
-/// Long enough that only a fault lets it run out.
+/// Timeout that only a fault exhausts.
 pub const PATIENT: WaitRules = WaitRules { patience: Duration::from_secs(60), resend: true };
-/// One look and no more.
+/// A single poll without waiting.
 pub const NO_PATIENCE: WaitRules = WaitRules { patience: Duration::ZERO, resend: false };
-/// Fees that any block here takes.
+/// Fees that every block here accepts.
 pub const PLENTY: Fees = Fees { max_fee_per_gas: 20 * GWEI, max_priority_fee_per_gas: GWEI };
 
 pub struct World {
@@ -40,7 +40,7 @@ pub struct World {
 }
 
 impl World {
-    /// A chain on which the key owns ten ether.
+    /// Chain on which the key owns ten ether.
     pub fn new(mining: Mining) -> Self {
         let key = PrivateKeySigner::random();
         let chain = ChainConfig { balances: vec![(key.address(), ether(10))], ..ChainConfig::default() };
@@ -58,7 +58,7 @@ impl World {
         Self { devnet, client, key, rules, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A process's view: a store of its own on the one file, and a sender.
+    /// View of one process: a store of its own on the shared file, and a sender.
     pub fn sender(&self) -> Sender {
         self.sender_over(self.client.clone(), None)
     }
@@ -77,7 +77,7 @@ impl World {
         self.key.address()
     }
 
-    /// A wei for the sink under the ticket's nonce.
+    /// Signs a transfer of one wei to the sink with the ticket's nonce.
     pub fn sign(&self, ticket: &NonceTicket, fees: Fees) -> Signed {
         self.sign_as(&self.key, ticket.nonce, U256::from(1), fees)
     }
@@ -86,21 +86,21 @@ impl World {
         sign(key, CHAIN_ID, nonce, value, fees)
     }
 
-    /// Takes a nonce, signs and stores; sends nothing.
+    /// Takes a nonce, signs and stores, without sending.
     pub async fn keep(&self, sender: &Sender, fees: Fees) -> Kept {
         let ticket = sender.take_nonce(self.account()).await.unwrap();
         let signed = self.sign(&ticket, fees);
         sender.keep(ticket, signed, Route::Public, None).await.unwrap()
     }
 
-    /// All the way to an accepted send.
+    /// Signs, stores and sends.
     pub async fn send(&self, sender: &Sender) -> (B256, SendOutcome) {
         let kept = self.keep(sender, PLENTY).await;
         let hash = kept.hash();
         (hash, sender.send(kept).await.unwrap())
     }
 
-    /// Sends without any ledger, as another program with the same key would.
+    /// Sends without a ledger, as another program with the same key would.
     pub async fn send_outside(&self, nonce: u64, value: U256) -> B256 {
         let signed = self.sign_as(&self.key, nonce, value, PLENTY);
         *self.client.provider().send_raw_transaction(signed.raw()).await.unwrap().tx_hash()
@@ -134,12 +134,12 @@ pub fn ether(amount: u64) -> U256 {
     U256::from(amount) * U256::from(10).pow(U256::from(18))
 }
 
-/// A client of whatever answers at `url`, as the devnet's ethereum.
+/// Client of the endpoint at `url`, as the devnet's ethereum.
 pub async fn connect(url: &str) -> ChainClient {
     connect_all(&[url]).await
 }
 
-/// A client of all that answer at these.
+/// Client of all these endpoints.
 pub async fn connect_all(urls: &[&str]) -> ChainClient {
     let plan = ChainPlan {
         name: "ethereum".into(),

@@ -1,5 +1,5 @@
-//! Simulation over RPC against anvil: it carries the devnet's state, simulations read from it, and
-//! every transaction is then executed on both.
+//! Simulation over RPC with anvil: anvil loads the devnet's state, simulations read from it, and every transaction is
+//! then executed on both.
 
 use alloy::eips::{BlockId, Encodable2718};
 use alloy::primitives::{Bytes, U256};

@@ -1,4 +1,4 @@
-//! What the simulation reports as changed, token by token and trick by trick.
+//! Changes that the simulation reports, for honest and for deceptive tokens.
 
 use alloy::eips::eip7702::Authorization;
 use alloy::primitives::{
@@ -53,7 +53,7 @@ fn moved<T>(before: T, after: T) -> Change<T> {
     Change { before, after }
 }
 
-/// A well-behaved token, with 1000 units held by the first account.
+/// Well-behaved token, with 1000 units held by the first account.
 fn token(world: &mut World) -> Address {
     let arguments = ("Mock".to_string(), "MOCK".to_string(), U256::from(18)).abi_encode_params();
     let token = world.deploy(Contract::MockERC20.creation(&arguments).expect("bundled"));
@@ -76,7 +76,7 @@ fn a_transfer_moves_two_balances_and_every_write_is_explained() {
     assert_eq!(changes.writes.len(), 2);
     assert_eq!(changes.unexplained().count(), 0);
     assert_eq!(simulation.outcomes[0].logs.len(), 1);
-    // Nobody paid for gas, and a transaction was sent all the same.
+    // No gas was paid, but a transaction was sent.
     let sender = changes.account(ALICE).expect("the sender changed");
     assert!(!sender.balance.moved());
     assert_eq!(sender.nonce.after, sender.nonce.before + 1);
@@ -184,7 +184,7 @@ fn a_token_without_events_hides_nothing() {
 fn forged_events_convince_nobody() {
     let mut world = World::new();
     let token = world.deploy(odd!("ForgingToken", (CAROL, number(10)).abi_encode_params()));
-    // The event will say that BOB paid; CAROL did.
+    // The event names BOB as payer; CAROL paid.
     let steal = Odd::transferCall { victim: CAROL, to: ALICE, claimed: BOB };
     let simulation = world.simulate(&[call(ALICE, token, steal)]);
     let changes = &simulation.changes;
@@ -237,7 +237,7 @@ fn balances_kept_elsewhere_are_found() {
     let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) })]).changes;
     assert_eq!(changes.balance(token, ALICE), Some(moved(number(10), number(6))));
     assert_eq!(changes.balance(token, BOB), Some(moved(number(0), number(4))));
-    // What is left is the token's own counter.
+    // The rest is the token's own counter.
     let left: Vec<_> = changes.unexplained().collect();
     assert_eq!(left.len(), 1);
     assert_eq!((left[0].account, left[0].slot), (token, U256::ZERO));
@@ -257,7 +257,7 @@ fn a_token_that_does_not_answer_makes_the_report_incomplete() {
     }
 }
 
-/// A contract's answer to a simulation of one call: whether the report is complete, and what was not answered.
+/// Simulates one call with a silent contract: completeness of the report, and unanswered requests.
 fn silence(world: &World, call: Call) -> (bool, Vec<String>) {
     let simulation = world.simulate(&[call]);
     assert!(simulation.succeeded(), "{:?}", simulation.failure());
@@ -270,7 +270,7 @@ fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report
     let mut world = World::new();
     let register = world.deploy(odd!("MuteRegister", []));
     let token = token(&mut world);
-    // Whoever sends, and whoever of the keys is the contract: an allowance by another name may stand in any slot.
+    // For any sender, including the contract itself: a disguised allowance may be in any slot.
     let lend = Odd::lendCall { owner: ALICE, to: BOB, value: number(5) };
     let expected = (false, vec![format!("allowance({ALICE}, {BOB})")]);
     assert_eq!(silence(&world, call(ALICE, register, lend.clone())), expected);
@@ -283,14 +283,14 @@ fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report
     assert_eq!(silence(&world, call(ALICE, register, hold)), expected);
     let deposit = Odd::depositCall { owner: BOB, value: number(5) };
     assert_eq!(silence(&world, call(ALICE, register, deposit)), (false, vec![format!("balanceOf({BOB})")]));
-    // What contracts are to each other is nobody's asset.
+    // Relations between contracts are nobody's asset.
     let lend = Odd::lendCall { owner: token, to: BOB, value: number(5) };
     assert_eq!(silence(&world, call(ALICE, register, lend)), (true, vec![]));
-    // A declared owner is an owner even if it is a contract.
+    // A declared owner counts even if it is a contract.
     let lend = call(ALICE, register, Odd::lendCall { owner: token, to: BOB, value: number(5) });
     let watch = Watch { owners: vec![token], ..Watch::default() };
     assert!(!world.simulate_with(&[lend], &Options { watch, ..Options::default() }).changes.complete());
-    // An account that delegates its code is still a person's.
+    // An account with delegated code still belongs to a person.
     world.state.set_code(CAROL, [&[0xef, 0x01, 0x00], token.as_slice()].concat().into()).expect("a designator");
     let lend = Odd::lendCall { owner: CAROL, to: BOB, value: number(5) };
     assert!(!silence(&world, call(ALICE, register, lend)).0);
@@ -316,7 +316,7 @@ fn an_approval_that_a_collection_does_not_speak_of_makes_the_report_incomplete()
     let collection = world.deploy(odd!("MuteCollection", (ALICE, number(7)).abi_encode_params()));
     let approve = Odd::approveCall { to: CAROL, id: number(7) };
     assert_eq!(silence(&world, call(ALICE, collection, approve)), (false, vec!["getApproved(7)".to_owned()]));
-    // Nobody owns this one, so nobody's token can be taken.
+    // Nobody owns this one, so no token can be taken.
     let approve = Odd::approveCall { to: CAROL, id: number(8) };
     assert_eq!(silence(&world, call(ALICE, collection, approve)), (true, vec![]));
 }
@@ -378,10 +378,10 @@ fn pools_and_positions_leave_the_report_complete() {
 fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
     let mut world = World::new();
     let token = world.deploy(odd!("Poker", (ALICE, number(10)).abi_encode_params()));
-    // The balance of ALICE lies at keccak(ALICE ‖ 1); nobody computes that hash while executing.
+    // The balance of ALICE is at keccak(ALICE ‖ 1); no execution computes that hash.
     let slot = U256::from_be_bytes(keccak256((ALICE, number(1)).abi_encode()).0);
     let changes = world.simulate(&[call(BOB, token, Odd::pokeCall { slot, value: number(1) })]).changes;
-    // BOB sends and ALICE takes no part: no way to know whose slot it is, so it is reported bare.
+    // BOB sends and ALICE is not involved: the slot's owner is unknown, so it is reported unnamed.
     assert_eq!(changes.unexplained().count(), 1);
     // With ALICE declared it has a name.
     let watch = Watch { tokens: vec![token], owners: vec![ALICE, CAROL], spenders: vec![] };
@@ -391,10 +391,10 @@ fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
     assert_eq!(changes.unexplained().count(), 0);
     // Declared pairs are reported even if nothing moved.
     assert_eq!(changes.balance(token, CAROL), Some(moved(number(0), number(0))));
-    // As the sender she is asked about anyway.
+    // A sender is always queried.
     let changes = world.simulate(&[call(ALICE, token, Odd::pokeCall { slot, value: number(1) })]).changes;
     assert_eq!(changes.balance(token, ALICE), Some(moved(number(10), number(1))));
-    // A slot that nothing reads has no explanation, and says whom it concerns.
+    // A slot that nothing reads has no explanation; the report names the account it concerns.
     let slot = U256::from_be_bytes(ALICE.into_word().0);
     let changes = world.simulate(&[call(BOB, token, Odd::pokeCall { slot, value: number(1) })]).changes;
     let [write] = changes.writes.as_slice() else { panic!("{changes:?}") };
@@ -457,7 +457,7 @@ fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_
     let lookalike = world.deploy(Contract::EntryPoint.creation(&[]).expect("bundled"));
     let code = world.state.code(lookalike);
     world.state.set_code(ENTRY_POINT, code).expect("sound code");
-    // A key of 192 bits that is no address, and the key of everyday.
+    // A 192-bit key that is not an address, and the usual key.
     for key in [U192::from(9) << 170, U192::ZERO] {
         let use_one = EntryPointNonces::incrementNonceCall { key };
         world.send(ALICE, ENTRY_POINT, use_one.clone());
@@ -466,10 +466,10 @@ fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_
         assert_eq!(changes.unexplained().count(), 0);
         let [found] = changes.account_nonces.as_slice() else { panic!("{changes:?}") };
         assert_eq!((found.entry_point, found.account, found.key), (ENTRY_POINT, ALICE, key));
-        // The sequence's key above, its place in 64 bits below.
+        // The sequence's key above, its position in the 64 bits below.
         let above = U256::from(key) << 64;
         assert_eq!(found.nonce, moved(above + number(1), above + number(2)));
-        // The same contract elsewhere: its word on what it wrote about an account is not taken.
+        // The same contract at another address: its own statement about an account is not trusted.
         let changes = world.simulate(&[call(ALICE, lookalike, use_one)]).changes;
         assert!(!changes.complete() && changes.account_nonces.is_empty(), "{changes:?}");
     }
@@ -522,7 +522,7 @@ fn what_no_block_would_include_is_an_error() {
         let result = block_on(world.fork().simulate(&[call]));
         assert!(matches!(result, Err(ForkError::Rejected { index: 0, .. })), "{what}: {result:?}");
     }
-    // The second call of a plan finds the nonce already used.
+    // The second call of a plan finds the nonce used.
     let twice = [plain.clone().paid(nonce, fees), plain.paid(nonce, fees)];
     let result = block_on(world.fork().simulate(&twice));
     assert!(matches!(result, Err(ForkError::Rejected { index: 1, .. })), "{result:?}");
@@ -593,7 +593,7 @@ fn creations_and_delegations_are_changes_of_code() {
     let designator = [&[0xef, 0x01, 0x00], code.as_slice()].concat();
     assert_eq!(change.code_hash.after, keccak256(designator));
 
-    // Cleared again by a delegation to nobody.
+    // Cleared again by a delegation to the zero address.
     let mut with_delegate = World { state: world.state.clone(), block: world.block };
     with_delegate.state.set_code(BOB, [&[0xef, 0x01, 0x00], code.as_slice()].concat().into()).expect("a designator");
     let authorization = Authorization { chain_id: number(RULES.chain_id), address: Address::ZERO, nonce: 0 };
@@ -628,16 +628,16 @@ fn questions_that_take_long_are_not_asked_on_the_callers_thread() {
         |token| [call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) }).with_gas_limit(200_000)];
     let fork = world.fork();
     block_on(async {
-        // Ready at once: nothing was handed to another thread.
+        // Ready at once: no other thread was involved.
         let simulation = fork.simulate(&transfer(token)).now_or_never().expect("small").expect("a simulation");
         assert!(simulation.changes.complete());
-        // The plan is as small, but its token burns what it is given: two holders, each asked twice for a million.
+        // The plan is as small, but its token burns its gas: two holders, each queried twice with a million gas.
         let plan = transfer(mute);
         let waiting = fork.simulate(&plan);
         tokio::pin!(waiting);
         assert!((&mut waiting).now_or_never().is_none());
         let changes = waiting.await.expect("a simulation").changes;
-        // Moving cost nothing of what may be asked.
+        // Moving the work used nothing of the query budget.
         assert!(changes.gaps.is_empty(), "{:?}", changes.gaps);
         assert_eq!(changes.unreadable.len(), 2);
     });

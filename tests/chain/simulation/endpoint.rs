@@ -1,4 +1,4 @@
-//! A JSON-RPC endpoint with faults to order: it serves a chain state and counts what it is asked.
+//! JSON-RPC endpoint with configurable faults: it serves a chain state and counts requests.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex};
@@ -18,23 +18,23 @@ use tower::Service;
 
 use crate::simulation::world::{RULES, World};
 
-/// What goes wrong.
+/// Fault of the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// Knows blocks by number only, as before EIP-1898.
+    /// Supports blocks by number only, as before EIP-1898.
     NoBlockHashes,
-    /// Answers this method with an error.
+    /// Returns an error for this method.
     Refuse(&'static str),
-    /// Answers this method with something that is no answer to it.
+    /// Returns an invalid result for this method.
     Garble(&'static str),
-    /// Answers this method with no digits, as endpoints do that lack the state.
+    /// Returns an empty result for this method, like endpoints that lack the state.
     Empty(&'static str),
-    /// Leaves this method out of batches.
+    /// Omits this method's answers from batches.
     Forget(&'static str),
     /// Does not answer at all.
     Dead,
-    /// Says it is another chain.
+    /// Reports another chain id.
     OtherChain,
 }
 
@@ -49,9 +49,9 @@ struct Shared {
     state: State,
     header: Header,
     fault: Fault,
-    /// The block is replaced after this many more packets.
+    /// Number of further packets before the block is replaced.
     reorg_in: Option<usize>,
-    /// The packet after this many more is never answered.
+    /// Number of further packets before one is never answered.
     hang_in: Option<usize>,
     packets: usize,
     methods: Vec<String>,
@@ -105,12 +105,12 @@ impl Endpoint {
         self.shared.lock().unwrap().hang_in = Some(packets);
     }
 
-    /// Waits until a packet has come that is never answered.
+    /// Waits for a packet that is never answered.
     pub async fn hanging(&self) {
         self.hanging.notified().await;
     }
 
-    /// Packets answered, and the methods in them.
+    /// Number of answered packets, and their methods.
     pub fn seen(&self) -> (usize, Vec<String>) {
         let shared = self.shared.lock().unwrap();
         (shared.packets, shared.methods.clone())

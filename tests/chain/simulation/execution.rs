@@ -1,9 +1,8 @@
-//! Simulation against execution: random transactions on the furnished devnet, simulated in the next
-//! block's environment and then sent, must do exactly what was simulated.
+//! Simulation compared with execution: random transactions on the populated devnet are simulated in the next block's
+//! environment and then sent; both must have the same effects.
 //!
-//! The seed is in every failure's message and can be given back in `BARDO_SEED`. What the chain did
-//! is read from its receipts and its state; from the simulation alone a second state is made, and
-//! the two must be the same state.
+//! Every failure message contains the seed, which can be set with `BARDO_SEED`. The actual effects are read from
+//! receipts and state. A second state is computed from the simulation alone, and the two states must be equal.
 
 use std::fmt::Write as _;
 
@@ -36,14 +35,14 @@ use crate::simulation::world::ether;
 
 const TRADERS: usize = 6;
 const GWEI: u128 = 1_000_000_000;
-/// Where EIP-2935 keeps block hashes; a block writes there before its transactions.
+/// EIP-2935 contract for block hashes; a block writes to it before its transactions.
 const HISTORY: Address = alloy::eips::eip2935::HISTORY_STORAGE_ADDRESS;
 
 pub fn seed(default: u64) -> u64 {
     std::env::var("BARDO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default)
 }
 
-/// The devnet's first chain with its market resting, and what is random about the test.
+/// The devnet's first chain with its market paused, and the test's random state.
 pub struct Exchange {
     pub devnet: Devnet,
     random: ChaCha8Rng,
@@ -53,7 +52,7 @@ pub struct Exchange {
     seed: u64,
 }
 
-/// A transaction, and what it is meant to be.
+/// A transaction and its purpose.
 pub struct Attempt {
     pub envelope: TxEnvelope,
     pub what: String,
@@ -86,7 +85,7 @@ impl Exchange {
         exchange
     }
 
-    /// Ether, tokens and some approvals for every trader.
+    /// Gives every trader ether, tokens and some approvals.
     async fn endow(&mut self) {
         let traders: Vec<Address> = self.traders.iter().map(PrivateKeySigner::address).collect();
         self.devnet
@@ -157,7 +156,7 @@ impl Exchange {
                 TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, access_list, input: data },
             ),
             (9, TxKind::Call(to)) => {
-                // Another trader delegates to some contract, or with a nonce that does not fit.
+                // Another trader delegates to a contract, or with a wrong nonce.
                 let authority = self.traders.choose(&mut self.random).expect("one").clone();
                 let account = authority.address();
                 let known = self.devnet.run(move |chain| chain.state().nonce(account)).await.expect("a chain");
@@ -209,7 +208,7 @@ impl Exchange {
             1 => U256::from(1),
             // More than anyone has.
             2 => scale * U256::from(10).pow(U256::from(9)),
-            // Through many ticks.
+            // Across many ticks.
             3 | 4 => scale * cents,
             _ => scale * cents / U256::from(100),
         }
@@ -346,7 +345,7 @@ impl Exchange {
         if self.random.random_bool(0.5) { (left, right) } else { (right, left) }
     }
 
-    /// Sends, makes the block, and gives the states before and after with the block between them.
+    /// Sends the transaction and makes the block; returns the states before and after, with the block.
     pub async fn execute(&self, envelope: TxEnvelope) -> (Snapshot, Block, State) {
         self.devnet
             .run(move |chain| {
@@ -360,7 +359,7 @@ impl Exchange {
             .expect("a chain")
     }
 
-    /// Executes what was simulated and compares everything.
+    /// Executes a simulated transaction and compares all effects.
     pub async fn compare(&mut self, attempt: Attempt, simulation: &Simulation) -> bool {
         let Attempt { envelope, what } = attempt;
         let (before, block, after) = self.execute(envelope).await;
@@ -373,7 +372,7 @@ impl Exchange {
         let changes = &simulation.changes;
         assert!(changes.complete(), "{what}: {:?} {:?}", changes.gaps, changes.unreadable);
 
-        // The state that follows from the simulation's report is the state that came about.
+        // The state computed from the simulation's report equals the actual state.
         let mut foreseen = before.state.clone();
         apply(changes, &mut foreseen, &after);
         let mut expected = after.clone();
@@ -384,7 +383,7 @@ impl Exchange {
             panic!("{what}: the states differ\n{}", difference(&foreseen, &expected));
         }
 
-        // Every reported token amount is what the token says on the chain, before and after.
+        // Every reported token amount is the token's own answer on the chain, before and after.
         for entry in &changes.balances {
             let call = Erc20::balanceOfCall { owner: entry.holder }.abi_encode();
             let said = [&before.state, &after].map(|state| read(state, &before, entry.token, &call));
@@ -395,7 +394,7 @@ impl Exchange {
             let said = [&before.state, &after].map(|state| read(state, &before, entry.token, &call));
             assert_eq!([entry.allowance.before, entry.allowance.after], said, "{what}: {entry:?}");
         }
-        // And what moved is reported, for whoever is looked at.
+        // Every change of a watched party is reported.
         let mut parties: Vec<Address> = self.traders.iter().map(PrivateKeySigner::address).collect();
         parties.extend(self.deployment.pools.iter().map(|pool| pool.address));
         parties.extend([self.deployment.swap_router, self.deployment.v2_router]);
@@ -407,7 +406,7 @@ impl Exchange {
             let reported = changes.balance(token, holder);
             assert_eq!(reported.is_some(), was != is, "{what}: balance of {holder} in {token}");
         }
-        // Nothing a token or Permit2 wrote is left without a name; what pools keep for themselves is.
+        // Every write of a token or Permit2 is explained; internal writes of pools are not.
         for write in changes.unexplained() {
             let token = self.tokens.iter().any(|(token, _)| *token == write.account);
             assert!(!token && write.account != self.deployment.contracts["permit2"], "{what}: {write:?}");
@@ -416,7 +415,7 @@ impl Exchange {
     }
 }
 
-/// Applies what a simulation reports. Code is taken from `after`, where its hash must be the reported one.
+/// Applies a simulation's report. Code is taken from `after`, where its hash must equal the reported one.
 fn apply(changes: &Changes, state: &mut State, after: &State) {
     for write in &changes.writes {
         assert_eq!(state.storage_at(write.account, write.slot), write.value.before);
@@ -434,7 +433,7 @@ fn apply(changes: &Changes, state: &mut State, after: &State) {
     }
 }
 
-/// One word that `contract` answers on `state`.
+/// One word that `contract` returns on `state`.
 fn read(state: &State, at: &Snapshot, contract: Address, call: &[u8]) -> U256 {
     let tx = TxEnv {
         kind: TxKind::Call(contract),
@@ -448,7 +447,7 @@ fn read(state: &State, at: &Snapshot, contract: Address, call: &[u8]) -> U256 {
     U256::from_be_slice(execution.result.output().expect("an answer"))
 }
 
-/// What two states do not have in common, in words.
+/// Describes the differences of two states.
 fn difference(left: &State, right: &State) -> String {
     let mut text = String::new();
     let mut addresses: Vec<Address> = left.addresses().chain(right.addresses()).collect();
@@ -469,7 +468,7 @@ fn difference(left: &State, right: &State) -> String {
     text
 }
 
-/// The next block of the chain, said in full.
+/// Full description of the chain's next block.
 pub async fn next_block(exchange: &Exchange) -> NextBlock {
     let next = exchange.devnet.run(|chain| chain.next_context()).await.expect("a chain");
     NextBlock {
@@ -480,12 +479,12 @@ pub async fn next_block(exchange: &Exchange) -> NextBlock {
     }
 }
 
-/// Pins, simulates, executes, compares; gives how many of `count` succeeded.
+/// Pins, simulates, executes and compares; returns how many of `count` succeeded.
 async fn run(exchange: &mut Exchange, source: &Source, count: usize) -> usize {
     let mut succeeded = 0;
     for _ in 0..count {
         let attempt = exchange.attempt().await;
-        // On the devnet itself nothing needs to be told.
+        // A fork of the devnet itself needs no declared owners.
         let on_devnet = matches!(source, Source::Devnet(_));
         let next = if on_devnet { NextBlock::default() } else { next_block(exchange).await };
         let fork = Fork::pin(source, BlockId::latest(), next).await.expect("a fork");

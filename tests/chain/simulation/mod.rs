@@ -1,4 +1,4 @@
-//! Fork simulation against real contracts and against contracts that mislead it.
+//! Fork simulation with real contracts and with contracts that mislead it.
 
 mod anvil;
 mod changes;

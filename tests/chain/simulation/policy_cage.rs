@@ -1,5 +1,5 @@
-//! PolicyCage rule by rule: the manager's hooks around what an owner's account does, on the devnet's
-//! virtual machine. What it refuses is compared with its own errors and with arithmetic done here.
+//! PolicyCage rule by rule: the manager's hooks around executions of an owner's account, on the devnet's EVM. Its
+//! refusals are compared with its own errors and with independent arithmetic.
 
 use alloy::primitives::aliases::I192;
 use alloy::primitives::{Address, B256, Bytes, FixedBytes, U256};
@@ -13,26 +13,26 @@ use bardo::sandbox::contracts::Contract;
 
 use crate::simulation::world::{ALICE, BOB, CAROL, World};
 
-/// Stands where the delegation manager stands.
+/// Address of the delegation manager.
 const MANAGER: Address = CAROL;
-/// Whose account it is.
+/// Owner of the account.
 const OWNER: Address = ALICE;
-/// Whom tokens go to.
+/// Recipient outside the account.
 const OUTSIDE: Address = BOB;
 const ROUTER: Address = Address::repeat_byte(0x70);
 const PERMIT2: Address = Address::repeat_byte(0x22);
 const ANY: u128 = u128::MAX;
 const HOUR: u64 = 3_600;
 
-/// The function of the router that may be called.
+/// Permitted function of the router.
 const SWAP: FixedBytes<4> = FixedBytes([0x35, 0x93, 0x56, 0x4c]);
 
 struct Cage {
     world: World,
     cage: Address,
-    /// Six decimals, one dollar; an exit.
+    /// Token with six decimals, at one dollar; an exit.
     usdc: Address,
-    /// Eighteen decimals, 2,000 dollars.
+    /// Token with eighteen decimals, at 2,000 dollars.
     weth: Address,
     feeds: [Address; 2],
 }
@@ -51,7 +51,7 @@ fn raw(amount: U256) -> u128 {
 }
 
 impl Cage {
-    /// An owner with 10,000 USDC and 5 WETH (20,000 dollars), and the rules of [`Cage::rules`].
+    /// Owner with 10,000 USDC and 5 WETH (20,000 dollars), and the rules of [`Cage::rules`].
     fn new() -> Self {
         let mut cage = Self::without_rules();
         cage.configure(cage.rules());
@@ -122,7 +122,7 @@ impl Cage {
         self.configure(rules);
     }
 
-    /// Both feeds written now, USDC at a dollar.
+    /// Updates both feeds now, with whole-dollar prices.
     fn price(&mut self, usdc_dollars: u64, weth_dollars: u64) {
         for (feed, dollars) in self.feeds.into_iter().zip([usdc_dollars, weth_dollars]) {
             let answer = I192::try_from(dollars * 100_000_000).expect("a price");
@@ -170,7 +170,7 @@ impl Cage {
         refusal(self.world.try_send(MANAGER, self.cage, call))
     }
 
-    /// A swap by which `out` leaves and `into` comes. A refusal undoes it, as the manager would.
+    /// A swap in which `out` leaves and `into` arrives. A refusal reverts it, as the manager would.
     fn swap(&mut self, out: (Address, U256), into: (Address, U256)) -> Result<(), Refused> {
         let kept = self.world.state.clone();
         let done = self.before(ROUTER, U256::ZERO, SWAP.as_slice()).and_then(|execution| {
@@ -219,7 +219,7 @@ fn an_account_without_rules_allows_nothing() {
     assert!(cage.buy(100).is_ok());
     cage.world.send(OWNER, cage.cage, PolicyCage::clearCall {});
     refuses!(cage.buy(100), Refused::NoRules(_));
-    // Rules of one account are none of another's.
+    // Rules of one account do not apply to another.
     let set = cage.rules();
     cage.world.send(OUTSIDE, cage.cage, PolicyCage::configureCall { set });
     refuses!(cage.buy(100), Refused::NoRules(_));
@@ -230,7 +230,7 @@ fn only_the_manager_calls_its_hooks_and_only_for_single_calls() {
     let mut cage = Cage::new();
     let execution: Bytes = [ROUTER.as_slice(), &[0; 32], SWAP.as_slice()].concat().into();
     refuses!(cage.hook(OWNER, B256::ZERO, &execution), Refused::NotManager(error) if error.sender == OWNER);
-    // ERC-7579: a batch, and a call that may fail.
+    // ERC-7579 modes: a batch, and a call that may fail.
     for (at, byte) in [(0, 1), (1, 1)] {
         let mut mode = B256::ZERO;
         mode[at] = byte;
@@ -238,7 +238,7 @@ fn only_the_manager_calls_its_hooks_and_only_for_single_calls() {
     }
     refuses!(cage.hook(MANAGER, B256::ZERO, &execution.slice(..51)), Refused::OnlySingleCalls(_));
     assert!(cage.hook(MANAGER, B256::ZERO, &execution).is_ok());
-    // Inside one execution there is no other, and rules do not change.
+    // During an execution there can be no other, and the rules cannot change.
     refuses!(cage.hook(MANAGER, B256::ZERO, &execution), Refused::Nested(_));
     let set = cage.rules();
     let changed = cage.world.try_send(OWNER, cage.cage, PolicyCage::configureCall { set });
@@ -292,7 +292,7 @@ fn approvals_are_bounded_in_amount_and_spender() {
         refuses!(cage.call(target, &data), Refused::SpenderNotAllowed(error) if error.spender == OUTSIDE);
     }
     refuses!(cage.call(PERMIT2, &permit2(OUTSIDE, ROUTER, U256::from(1))), Refused::AssetNotAllowed(error) if error.token == OUTSIDE);
-    // Taking an approval back is always allowed.
+    // Revoking an allowance is always permitted.
     assert!(cage.call(cage.usdc, &approve(OUTSIDE, U256::ZERO)).is_ok());
     refuses!({ let value = U256::from(1); cage.before(ROUTER, value, SWAP.as_slice()) }, Refused::AssetNotAllowed(error) if error.token.is_zero());
 }
@@ -307,7 +307,7 @@ fn what_leaves_is_counted_by_balances() {
     refuses!(cage.buy(600), Refused::OverPerDay(error) if (error.amount, error.limit) == (usdc(2_600), usdc(2_500)));
     assert!(cage.buy(500).is_ok());
     refuses!(cage.buy(20), Refused::OverPerDay(_));
-    // Midnight changes nothing; a day later, at most four hours more, it does.
+    // Midnight has no effect; a day later, plus at most four hours, the window is over.
     cage.pass(23 * HOUR);
     cage.price(1, 2_000);
     refuses!(cage.buy(20), Refused::OverPerDay(_));
@@ -321,9 +321,9 @@ fn positions_are_bounded_when_they_grow() {
     let mut cage = Cage::new();
     assert!(cage.buy(1_000).is_ok());
     assert!(cage.buy(1_000).is_ok());
-    // 5 WETH and 1 more are 6; the next hundredth is too many.
+    // 5 WETH and 1 more are 6; the next hundredth exceeds the limit.
     refuses!(cage.buy(20), Refused::OverPosition(error) if (error.amount, error.limit) == (weth(601), weth(600)));
-    // A position that is already above its bound may shrink.
+    // A position that is already above its limit may shrink.
     cage.changed(|rules| rules.assets[1].maxPosition = 1);
     assert!(cage.sell(50, 1_000).is_ok());
 }
@@ -333,9 +333,9 @@ fn value_may_be_lost_up_to_the_bound() {
     let mut cage = Cage::new();
     assert!(cage.sell(50, 980).is_ok());
     refuses!(cage.sell(50, 979), Refused::LossTooLarge(error) if error.maxLossBps == U256::from(200));
-    // A plain transfer to a stranger loses everything, whatever call did it.
+    // A plain transfer to a stranger loses everything, whichever call did it.
     refuses!(cage.swap((cage.weth, weth(1)), (cage.usdc, U256::ZERO)), Refused::LossTooLarge(_));
-    // Bought for what is not an allowed asset: nothing came in.
+    // Bought a token that is not an allowed asset: no allowed inflow.
     let arguments = ("X".to_owned(), "X".to_owned(), U256::from(18)).abi_encode_params();
     let other = cage.world.deploy(Contract::MockERC20.creation(&arguments).expect("bundled"));
     refuses!(cage.swap((cage.usdc, usdc(100)), (other, weth(500))), Refused::LossTooLarge(_));
@@ -351,7 +351,7 @@ fn below_the_floor_only_exits_go_on() {
     let floor = U256::from(18_000) * U256::from(10).pow(U256::from(18));
     refuses!(cage.swap((cage.usdc, usdc(16)), (cage.weth, weth(1))), Refused::DrawdownReached(error) if (error.value, error.floor) == (value, floor));
     assert!(cage.sell(100, 1_600).is_ok());
-    // The owner decides when it counts anew.
+    // The owner resets the high-water mark.
     cage.world.send(OWNER, cage.cage, PolicyCage::resetHighestCall {});
     assert!(cage.swap((cage.usdc, usdc(16)), (cage.weth, weth(1))).is_ok());
 }
@@ -400,7 +400,7 @@ fn rules_that_make_no_sense_are_refused() {
     }
 }
 
-/// The contract's judgement and the one made off chain before it, on random plans: the same.
+/// The contract and the off-chain check give the same verdict on random plans.
 #[test]
 fn off_chain_the_same_plans_pass_and_fail() {
     use rand::{Rng, SeedableRng};
@@ -436,7 +436,7 @@ fn off_chain_the_same_plans_pass_and_fail() {
             6 => permit2,
             _ => Vec::new(),
         };
-        // What really happens, in both directions, near every bound.
+        // Actual flows, in both directions, near every limit.
         let buys = random.random_bool(0.5);
         let dollars = random.random_range(1..1_100_u64);
         let hundredths = dollars * random.random_range(80..120_u64) / 2_000;
@@ -463,7 +463,7 @@ fn off_chain_the_same_plans_pass_and_fail() {
 }
 
 impl Cage {
-    /// What is said off chain of a plan with these flows, on the state as it is.
+    /// Off-chain verdict on a plan with these flows, in the present state.
     fn off_chain(
         &self,
         target: Address,
@@ -478,7 +478,7 @@ impl Cage {
         let assets = rules.assets.iter().map(|rule| {
             let round = self.ask(rule.feed, bardo::abi::feed::Aggregator::latestRoundDataCall {});
             let fresh = U256::from(self.world.block.timestamp) - round.updatedAt <= U256::from(rules.maxPriceAge);
-            // 8 decimals of the feed and those of the token, to 18.
+            // 8 decimals of the feed plus those of the token, scaled to 18.
             let decimals: u8 = self.ask(rule.token, Erc20::decimalsCall {});
             let answer = U256::try_from(round.answer).expect("above zero");
             let price = answer * U256::from(10).pow(U256::from(36 - 8 - decimals));

@@ -1,5 +1,5 @@
-//! Simulation on state that comes over JSON-RPC: the same answers as on the state itself, few round
-//! trips, and an error whenever something is not right.
+//! Simulation on state that comes over JSON-RPC: the same answers as on the state itself, few round trips, and an error
+//! for every inconsistency.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
@@ -28,7 +28,7 @@ async fn pin(remote: &Arc<Remote>) -> Result<Fork, ForkError> {
     remote.pin(BlockId::latest(), NextBlock::default()).await
 }
 
-/// What does not depend on the block's hash, for comparison with a fork of the state itself.
+/// Parts that do not depend on the block's hash, for comparison with a fork of the state itself.
 fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::Outcome], &bardo::chain::fork::Changes) {
     (&simulation.outcomes, &simulation.changes)
 }
@@ -57,7 +57,7 @@ fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
         assert_eq!(comparable(&simulation), comparable(&expected));
         assert_eq!(simulation, again);
     }
-    // Nothing but state was asked for.
+    // Only state was requested.
     let (_, methods) = endpoint.seen();
     let allowed = [
         "eth_chainId",
@@ -103,7 +103,7 @@ fn an_endpoint_without_block_hashes_is_read_by_number_and_checked() {
 fn a_reorganisation_under_the_pin_is_an_error() {
     let (world, market) = World::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
-    // Whenever it happens while state is being read, by hash or by number.
+    // At any time during the reads, by hash or by number.
     for (fault, packets) in [(Fault::None, 1), (Fault::None, 2), (Fault::NoBlockHashes, 2), (Fault::NoBlockHashes, 4)] {
         let endpoint = Endpoint::new(&world);
         endpoint.fail(fault);
@@ -114,13 +114,13 @@ fn a_reorganisation_under_the_pin_is_an_error() {
             let error = fork.simulate(&swap).await.expect_err("the block is gone");
             if fault == Fault::NoBlockHashes {
                 assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
-                // What was read is not used again.
+                // Data of the replaced block are not used again.
                 assert!(matches!(fork.simulate(&swap).await, Err(ForkError::Reorganised { .. })));
             } else {
                 assert!(matches!(error, ForkError::Endpoint(_)), "{error}");
                 assert!(fork.simulate(&swap).await.is_err());
             }
-            // The new block is another fork, and all is well there.
+            // The new block is another fork, which works.
             let simulation = pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation");
             assert!(simulation.succeeded());
         });
@@ -133,7 +133,7 @@ fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let endpoint = Endpoint::new(&world);
     endpoint.fail(Fault::NoBlockHashes);
-    // How many packets a simulation takes, the last being the check.
+    // Number of packets of a simulation, the last being the final check.
     let packets = block_on(async {
         let fork = pin(&remote(&endpoint)).await.expect("a fork");
         let (before, _) = endpoint.seen();
@@ -144,12 +144,12 @@ fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
     block_on(async {
         let fork = pin(&remote).await.expect("a fork");
         endpoint.hang_in(packets - 1);
-        // Given up while the check is not answered.
+        // Cancelled while the check is unanswered.
         tokio::select! {
             result = fork.simulate(&swap) => panic!("ended before it was given up: {result:?}"),
             () = endpoint.hanging() => {}
         }
-        // Everything is cached now, and all of it may be another block's.
+        // Everything is cached now, and all of it may belong to another block.
         endpoint.reorg_in(0);
         let error = fork.simulate(&swap).await.expect_err("the block is gone");
         assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
@@ -169,7 +169,7 @@ fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
         let after_first = remote.round_trips();
         fork.simulate(&swap).await.expect("a simulation");
         assert_eq!(remote.round_trips(), after_first, "checked already");
-        // Another one reads more, of a block that is another by now.
+        // Another simulation reads more, from a block that has been replaced.
         endpoint.reorg_in(0);
         let error = fork.simulate(&[Call::new(ALICE, BOB, [])]).await.expect_err("the block is gone");
         assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
@@ -188,7 +188,7 @@ fn hashes_of_earlier_blocks_are_checked_too() {
         fork.simulate(&look).await.expect("a simulation");
         endpoint.seen().0 - before
     });
-    // State is read by hash here; the hash of an ancestor can only be asked for by number.
+    // State is read by hash here; the hash of an ancestor can only be requested by number.
     let remote = remote(&endpoint);
     block_on(async {
         let fork = pin(&remote).await.expect("a fork");
@@ -204,7 +204,7 @@ fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_getStorageAt"] {
         let mut faults = vec![Fault::Refuse(method), Fault::Garble(method), Fault::Forget(method), Fault::Dead];
-        // No code is "0x"; no number is.
+        // Empty code is "0x", but a number never is.
         if method != "eth_getCode" {
             faults.push(Fault::Empty(method));
         }
@@ -217,7 +217,7 @@ fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
                 let error = fork.simulate(&swap).await.expect_err("a fault");
                 assert!(matches!(error, ForkError::Endpoint(_) | ForkError::Malformed { .. }), "{fault:?}: {error}");
                 assert!(!error.to_string().contains('\u{1b}'), "{error}");
-                // Once the endpoint is well again, so is the fork.
+                // Once the endpoint works again, so does the fork.
                 endpoint.fail(Fault::None);
                 assert!(fork.simulate(&swap).await.expect("a simulation").succeeded());
             });
@@ -237,7 +237,7 @@ fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
 fn a_chase_through_storage_ends_in_an_error() {
     let mut world = World::new();
     let chase = world.deploy(odd!("Chase", []));
-    // Each slot says which slot to read next, by a hash that cannot be foreseen.
+    // Each slot contains the next slot to read, as an unpredictable hash.
     let mut slot = U256::ZERO;
     for step in 0..40_u64 {
         let next = U256::from_be_bytes(alloy::primitives::keccak256(step.to_be_bytes()).0);
@@ -254,7 +254,7 @@ fn a_chase_through_storage_ends_in_an_error() {
         let fork = pin(&remote).await.expect("a fork");
         let error = fork.simulate(&follow(40)).await.expect_err("too far");
         assert!(matches!(error, ForkError::NotConverging { rounds: 24 }), "{error}");
-        // A shorter one ends.
+        // A shorter chain ends.
         let fork = Remote::new(endpoint.provider(), RULES, RemoteLimits::default());
         let fork = pin(&fork).await.expect("a fork");
         assert!(fork.simulate(&follow(5)).await.expect("a simulation").succeeded());
@@ -273,10 +273,10 @@ fn questions_share_one_budget_over_all_rounds() {
     let follow = [alloy::primitives::keccak256("follow(uint256)")[..4].to_vec(), U256::from(3).abi_encode()].concat();
     let plan = [
         call(ALICE, mute, Erc20::transferCall { to: BOB, value: U256::from(4) }),
-        // What is read here is not known before it is read, so that one run is not enough.
+        // The reads are not known in advance, so one run is not enough.
         Call::new(ALICE, chase, follow),
     ];
-    // Two holders are asked about at three points in time, and each answer burns a million: six million a run.
+    // Two holders are queried at three points in time, and each answer burns a million gas: six million per run.
     let limits = Limits { total_gas: 10_000_000, ..Limits::default() };
     let options = Options { limits, ..Options::default() };
     let remote = remote(&endpoint);
@@ -284,7 +284,7 @@ fn questions_share_one_budget_over_all_rounds() {
         let fork = pin(&remote).await.expect("a fork");
         let cold = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
         assert!(cold.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", cold.gaps);
-        // With everything cached one run is enough, and the budget is another simulation's.
+        // With everything cached one run is enough, and each simulation has its own budget.
         let warm = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
         assert!(warm.gaps.is_empty(), "{:?}", warm.gaps);
     });

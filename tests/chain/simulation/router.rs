@@ -1,5 +1,5 @@
-//! Routes as calls of the real Universal Router on the devnet, with the allowance signed in the same
-//! transaction: simulated with a stand-in for the signature, then signed, sent, and compared.
+//! Routes as calls of the real Universal Router on the devnet, with the allowance signed in the same transaction:
+//! simulated with a stand-in for the signature, then signed, sent, and compared.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Floor {
         chain.devnet.clear_block_hook().await.expect("a chain");
         let network = sandbox.description().networks().swap_remove(0);
         let reader = PoolReader::new(chain.devnet.provider(), &network).expect("a reader");
-        // The first account of the development mnemonic, as every tool derives it.
+        // First account of the development mnemonic, as every tool derives it.
         let trader = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".parse().expect("a key");
         Self { devnet: chain.devnet.clone(), deployment: Arc::clone(&chain.deployment), reader, trader }
     }
@@ -100,7 +100,7 @@ impl Floor {
         assert!(block.receipts[0].is_success());
     }
 
-    /// The best route through the pools that `keep` leaves, on the head.
+    /// Best route through the pools that `keep` selects, at the head.
     async fn route(&self, request: &RouteRequest, keep: fn(PoolVersion) -> bool) -> Route {
         let tokens = [request.token_in, request.token_out];
         let found = self.reader.pools(&tokens, BlockId::latest(), Reach::Whole).await.expect("pools");
@@ -165,7 +165,7 @@ struct Case {
     exact: Exact,
     keep: fn(PoolVersion) -> bool,
     most_legs: usize,
-    /// Whether the trade's commands are what the case is about.
+    /// Checks that the trade's commands are those of the case.
     shape: fn(&Execution) -> bool,
 }
 
@@ -266,7 +266,7 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
         let outcome = &simulation.outcomes[0];
         assert_eq!(outcome.status, Status::Success, "{name}: {} gas, {:?}", outcome.gas_used, trade.execution);
         if permit.is_some() {
-            // Without the stand-in, or with one for another digest, nobody signed.
+            // Without the stand-in, or with one for another digest, there is no valid signature.
             let other = StandIn { digest: Default::default(), ..stand_ins[0] };
             for wrong in [Vec::new(), vec![other]] {
                 let refused = floor.simulate(&trade, data.clone(), wrong).await;
@@ -289,11 +289,11 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
         let after = [floor.balance(token_in, trader).await, floor.balance(token_out, trader).await];
         let receipt = &block.receipts[0];
         assert!(receipt.is_success(), "{name}: {:?}", receipt.failure);
-        // A zero byte of calldata costs 4, any other 16; the placeholder has no zero byte.
+        // A zero byte of calldata costs 4 gas, any other 16; the placeholder has no zero byte.
         assert_eq!(outcome.gas_used, receipt.gas_used + 12 * zeros, "{name}");
         assert_eq!(outcome.logs.as_slice(), receipt.logs(), "{name}");
 
-        // What the swap tool gives as the limit holds with room.
+        // The swap tool's gas limit suffices with a margin.
         assert!(
             receipt.gas_used < route.gas_units * 2 + 100_000,
             "{name}: {} of {}",
@@ -305,7 +305,7 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
         let paid = before[0] - after[0] - gas_of(token_in.is_none());
         let got = after[1] + gas_of(token_out.is_none()) - before[1];
         assert_eq!(paid, route.amount_in, "{name}");
-        // What V2 is paid is rounded up, and this router then hands on all that the payment buys.
+        // The input to V2 is rounded up, and this router forwards everything that the payment buys.
         let exact_from_v2 = matches!(case.exact, Exact::Out(_))
             && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
         let more = got - route.amount_out;
@@ -321,7 +321,7 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
             let foreseen = simulation.changes.balance(token, trader).expect("a change");
             assert_eq!(foreseen.before.abs_diff(foreseen.after), holder_change, "{name}");
         }
-        // Nothing stays in the router.
+        // No token stays in the router.
         for token in [Some(asked.token_in), Some(asked.token_out), None] {
             assert_eq!(floor.balance(token, floor.contract("universalRouter")).await, U256::ZERO, "{name}");
         }
@@ -337,7 +337,7 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
     let owner = floor.trader.address();
     let permit2 = floor.contract("permit2");
     let data = call.calldata(owner, &[], Bytes::from(PLACEHOLDER_SIGNATURE)).expect("calldata");
-    // Simulating it with a stand-in leaves nothing behind: the same bytes then fail on the chain.
+    // A simulation with a stand-in leaves no trace: the same bytes then fail on the chain.
     let source = Source::Devnet(floor.devnet.clone());
     let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
     let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
@@ -348,7 +348,7 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
     assert!(matches!(again.outcomes[0].status, Status::Reverted(_)));
     assert!(!floor.send(permit2, U256::ZERO, data).await.receipts[0].is_success());
 
-    // A signature that exists counts beside one that stands in.
+    // A real signature works beside a stand-in.
     let signature = floor.trader.sign_hash_sync(&call.digest(&floor.domain())).expect("signs").as_bytes();
     let real = call.calldata(owner, &[], Bytes::copy_from_slice(&signature)).expect("calldata");
     let other = floor.permit(usdc, U256::from(5), 1);
@@ -359,7 +359,7 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
     let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
     assert!(simulation.outcomes.iter().all(|outcome| outcome.status == Status::Success));
 
-    // The stand-in speaks for its signer alone: somebody else's permit of the same digest is refused.
+    // The stand-in applies to its signer only: another account's permit with the same digest is rejected.
     let thief = Address::repeat_byte(0x77);
     let stolen = call.calldata(thief, &[], Bytes::from(PLACEHOLDER_SIGNATURE)).expect("calldata");
     let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
@@ -367,7 +367,7 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
     assert!(matches!(simulation.outcomes[0].status, Status::Reverted(_)));
 }
 
-/// What a token that misbehaves does to a swap: a refusal with its reason, or exactly what arrived.
+/// Swaps of misbehaving tokens: a refusal with its reason, or exactly the amount that arrived.
 #[tokio::test(flavor = "multi_thread")]
 async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
     let floor = Floor::open().await;
@@ -398,7 +398,8 @@ async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
         (status, got, route.amount_out)
     };
 
-    // It delivers one percent less than the pool sends: refused within half a percent, and told as it is within two.
+    // It delivers one percent less than the pool sends: refused with half a percent of slippage, reported exactly with
+    // two.
     let (status, got, _) = buy(Token::FeeOnTransfer, 50).await;
     assert!(format!("{status:?}").contains("V2TooLittleReceived"), "{status:?}");
     assert_eq!(got, U256::ZERO);
@@ -406,20 +407,20 @@ async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
     assert_eq!(status, Status::Success);
     assert_eq!(got, quoted - quoted / U256::from(100));
 
-    // It returns no bool, or has a name that lies: it trades like any other.
+    // It returns no bool, or has a misleading name: it trades like any other.
     for token in [Token::NoReturn, Token::HostileSymbol, Token::Lookalike] {
         let (status, got, quoted) = buy(token, 50).await;
         assert_eq!((status, got), (Status::Success, quoted), "{token:?}");
     }
 
-    // It cannot be bought, and says why.
+    // It cannot be bought, and the reason is reported.
     let (status, got, _) = buy(Token::Reverting, 50).await;
     assert!(matches!(status, Status::Reverted(_)), "{status:?}");
     assert_eq!(got, U256::ZERO);
 }
 
 impl Floor {
-    /// The call that trades `route` for the trader, with the allowance signed in it.
+    /// Call that trades `route` for the trader, with the signed allowance in it.
     fn trade(&self, route: &Route, permit: &PermitSingle, slippage: u32) -> Trade {
         plan(&SwapRequest {
             route,

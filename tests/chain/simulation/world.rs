@@ -1,4 +1,4 @@
-//! A chain state with real and odd contracts, built by running their constructors.
+//! Chain state with real and odd contracts, built by running their constructors.
 
 use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256, address, hex};
@@ -61,7 +61,7 @@ impl World {
         Self { state, block }
     }
 
-    /// Deploys by running the constructor as the first account.
+    /// Deploys a contract by running its constructor as the first account.
     pub fn deploy(&mut self, init_code: Bytes) -> Address {
         match self.transact(ALICE, TxKind::Create, init_code) {
             ExecutionResult::Success { output: Output::Create(_, Some(created)), .. } => created,
@@ -69,13 +69,13 @@ impl World {
         }
     }
 
-    /// Executes for good, as the chain would.
+    /// Executes a call permanently, as the chain would.
     pub fn send(&mut self, from: Address, to: Address, call: impl SolCall) {
         let result = self.transact(from, TxKind::Call(to), call.abi_encode().into());
         assert!(result.is_success(), "{result:?}");
     }
 
-    /// The same, with the revert's data where it does not succeed.
+    /// Executes a call; a failure returns the revert data.
     pub fn try_send(&mut self, from: Address, to: Address, call: impl SolCall) -> Result<(), Bytes> {
         match self.transact(from, TxKind::Call(to), call.abi_encode().into()) {
             ExecutionResult::Success { .. } => Ok(()),
@@ -115,13 +115,13 @@ impl World {
     }
 }
 
-/// A V3 pool at a price of one, with two tokens of 18 decimals, and a router that ALICE has approved.
+/// V3 pool at a price of one with two tokens of 18 decimals, and a router with ALICE's allowance.
 pub struct Market {
     pub weth: Address,
     pub router: Address,
     pub positions: Address,
     pub pool: Address,
-    /// The two tokens, in the pool's order.
+    /// Tokens in the pool's order.
     pub tokens: [Address; 2],
 }
 
@@ -191,7 +191,7 @@ impl World {
 }
 
 impl Market {
-    /// A swap of the first token for the second by `trader`.
+    /// Swap of the first token for the second by `trader`.
     pub fn swap(&self, trader: Address, amount_in: U256) -> Call {
         let [token_in, token_out] = self.tokens;
         let params = SwapRouter02::ExactInputSingleParams {
@@ -206,7 +206,7 @@ impl Market {
         call(trader, self.router, SwapRouter02::exactInputSingleCall { params }).with_gas_limit(1_000_000)
     }
 
-    /// An amount that crosses the two inner positions' ticks.
+    /// Amount that crosses the ticks of both inner positions.
     pub fn deep(&self) -> U256 {
         ether(2_500)
     }

@@ -1,4 +1,4 @@
-//! A stock `cast` against the devnet: reading, estimating, sending, swapping, and what comes back.
+//! A stock `cast` with the devnet: reading, estimating, sending, swapping, and checking the results.
 
 use crate::clients::process::{MNEMONIC, tool};
 use crate::devnet_process::Devnet;
@@ -6,7 +6,7 @@ use alloy::primitives::{U256, address, keccak256};
 use serde_json::Value;
 use std::process::Command;
 
-/// Runs `cast` and gives its stdout, trimmed; a failure ends the test with what cast said.
+/// Runs `cast` and returns its trimmed stdout; a failure panics with cast's error.
 fn cast(arguments: &[&str]) -> String {
     let output = Command::new(tool("BARDO_CAST")).args(arguments).output().expect("cast runs");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -18,7 +18,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// The number at the start of a line such as `3401209331 [3.401e9]`.
+/// Number at the start of a line such as `3401209331 [3.401e9]`.
 pub fn number(line: &str) -> u128 {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number in {line:?}"))
 }
@@ -46,13 +46,13 @@ impl Chain<'_> {
         self.call_at(to, signature, arguments, "latest")
     }
 
-    /// What a contract answers on the state of a block.
+    /// Answer of a contract in the state of a block.
     pub fn call_at(&self, to: &str, signature: &str, arguments: &[&str], block: &str) -> Vec<String> {
         let all = [&["call", "--rpc-url", self.rpc(), "--block", block, to, signature], arguments].concat();
         cast(&all).lines().map(str::to_owned).collect()
     }
 
-    /// Sends from the first development account and gives the receipt.
+    /// Sends from the first development account; returns the receipt.
     fn send(&self, arguments: &[&str]) -> Value {
         let all = [&["send", "--json", "--rpc-url", self.rpc(), "--mnemonic", MNEMONIC], arguments].concat();
         let receipt = json(&cast(&all));

@@ -1,6 +1,6 @@
-//! `bardo devnet` as other programs see it: a process on loopback, asked by a stock `cast` and by viem.
+//! `bardo devnet` as other programs see it: a process on loopback that a stock `cast` and viem use.
 //!
-//! All of it needs outside programs, which `.ci/tools/install` fetches; `.ci/run` runs it.
+//! All tests here need external programs, which `.ci/tools/install` fetches; `.ci/run` runs them.
 
 mod cast;
 #[path = "../../support/mainnet.rs"]

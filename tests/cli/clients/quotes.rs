@@ -1,5 +1,5 @@
-//! `bardo call uniswap_get_quote` against a running devnet, and the protocol's own lenses asked by `cast` at the
-//! same block, path by path.
+//! `bardo call uniswap_get_quote` with a running devnet, compared with the protocol's own lens contracts, called with
+//! `cast` at the same block, path by path.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ fn quote(devnet: &Devnet, home: &std::path::Path, params: &Value) -> Value {
     envelope
 }
 
-/// What the lens of their version says pools of one version give for `amount`, at a block.
+/// Output for `amount` through pools of one version, according to that version's lens at a block.
 fn lens(chain: &Chain<'_>, hops: &[&Value], amount: u128, block: &str) -> u128 {
     let token = |hop: &Value, side: &str| chain.token(hop[side].as_str().unwrap()).to_owned();
     let tokens: Vec<String> =

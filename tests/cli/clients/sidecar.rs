@@ -1,5 +1,5 @@
-//! Uniswap's smart-order-router behind our sidecar, over an anvil that carries the contracts at their mainnet addresses:
-//! the same pools, quoted by its code and by ours.
+//! Uniswap's smart-order-router behind Bardo's sidecar, with an anvil that has the contracts at their mainnet
+//! addresses: the same pools, quoted by its code and by Bardo's.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,15 +23,15 @@ async fn the_smart_order_router_and_ours_quote_the_same_pools() {
             Exact::In(_) => route.amount_out,
             Exact::Out(_) => route.amount_in,
         };
-        // Its figures come from the quoter contract, ours from our own mathematics over the pools' state.
+        // Its figures come from the quoter contract, Bardo's from its own arithmetic on the pools' state.
         assert_eq!(told.claimed, counted, "{}", row.name);
-        // Ours weighs more ways; where both find the same, nobody is ahead.
+        // Bardo considers more routes; if both find the same, the difference is zero.
         assert!(told.ahead_bps.unwrap() <= 0, "{}: {told:?}", row.name);
         split += usize::from(route.legs.len() > 1);
     }
     assert!(split > 0, "a large sale is split");
 
-    // By the program: the quote is the sidecar's, and the card can say how it compares.
+    // With the real program: the quote is the sidecar's, and the card can show the comparison.
     let home = tempfile::tempdir().unwrap();
     let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "200", "chain": "ethereum"});
     let output = Command::new(env!("CARGO_BIN_EXE_bardo"))

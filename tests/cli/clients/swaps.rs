@@ -1,5 +1,5 @@
-//! `bardo call uniswap_execute_swap` against a running devnet: what it says went and came, and the balances that a stock
-//! `cast` hears from the tokens before and after.
+//! `bardo call uniswap_execute_swap` with a running devnet: the reported amounts equal the balance changes that a stock
+//! `cast` reads from the tokens.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Clients that let the node sign: `cast`, `forge`, viem, ethers and web3.py, each through its usual round on accounts
+//! Clients that let the node sign: `cast`, `forge`, viem, ethers and web3.py, each with its usual workflow on accounts
 //! that `eth_accounts` lists.
 
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::clients::process::tool;
 use crate::devnet_process::Devnet;
 
-/// A file of these tests.
+/// Path of a file of these tests.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
-/// Output of a successful program.
+/// Standard output of a successful program.
 fn said(output: &Output) -> String {
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{errors}");
@@ -33,7 +33,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// The counter of `Deploy.s.sol`, compiled: its interface and its bytecode.
+/// The counter of `Deploy.s.sol`, compiled: interface and bytecode.
 fn counter() -> Value {
     let source = std::fs::read_to_string(file("Deploy.s.sol")).expect("the source");
     let input = json!({
@@ -55,7 +55,7 @@ fn counter() -> Value {
     json!({ "abi": compiled["abi"], "bytecode": format!("0x{bytecode}") })
 }
 
-/// Runs a script that asks the devnet and ends with an error where an answer is not right.
+/// Runs a script that calls the devnet and fails on a wrong answer.
 fn round(program: &str, script: &str) {
     let devnet = Devnet::start("0", 7);
     let mut command = Command::new(program);
@@ -82,7 +82,7 @@ fn cast_sends_unlocked_and_runs_it_again() {
     let held = cast(rpc, &["call", weth, "balanceOf(address)(uint256)", &account]);
     assert_eq!(held.split_whitespace().next(), Some("3000000000"));
 
-    // Run again by cast's own EVM, on state that it reads here, it does the same.
+    // cast's own EVM reruns it on state that it reads here, with the same result.
     let again = cast(rpc, &["run", receipt["transactionHash"].as_str().unwrap()]);
     let gas = u64::from_str_radix(&receipt["gasUsed"].as_str().unwrap()[2..], 16).unwrap();
     assert!(again.contains("Transaction successfully executed."), "{again}");

@@ -1,4 +1,4 @@
-//! viem against the devnet: the script does the asking and ends with an error where an answer is not right.
+//! viem with the devnet: the script makes the calls and fails on a wrong answer.
 
 use crate::clients::process::{MNEMONIC, tool};
 use crate::devnet_process::Devnet;

@@ -1,5 +1,5 @@
-//! A filler network that lies: about what it keeps, about whether it has taken anything, about bids and about how an
-//! intent stands. Nothing is lost by it, and what is said is said by the chain.
+//! A filler network that lies: about the orders it stores, about accepting them, about bids and about an intent's
+//! status. No money is lost, and reports follow the chain.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,26 +18,26 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// How a network behaves.
+/// Behaviour of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// Keeps what it is given under another id.
+    /// Stores an order under another id.
     Other,
-    /// Takes nothing, and says so.
+    /// Rejects every order.
     Refuses,
-    /// Takes nothing, and gives no clear answer.
+    /// Accepts nothing and gives no clear answer.
     Mumbles,
-    /// Hands it on to the relayers, and gives no clear answer.
+    /// Forwards orders to the relayers and gives no clear answer.
     TakesAndMumbles,
-    /// Takes nothing, and answers something else.
+    /// Accepts nothing and returns an invalid answer.
     Babbles,
-    /// Says that it is open, and hands it to nobody; somebody else's bids, chosen and with figures to match.
+    /// Reports orders as open, but forwards them to nobody; invents a chosen bid with matching figures.
     Pretends,
-    /// Cannot tell of bids any more.
+    /// Fails on requests for bids.
     Forgets,
-    /// Quotes a hundredth of what others would deliver.
+    /// Quotes a hundredth of the market's output.
     Lowballs,
-    /// All its fillers bid half as much again as is given.
+    /// All its fillers bid half as much again as the input.
     Overbids,
 }
 
@@ -110,7 +110,7 @@ impl IntentGateway for Network {
     }
 }
 
-/// The same account on the same ledger, in a program that knows this network only.
+/// The same account on the same ledger, in a process that knows only this network.
 struct Lied {
     executor: Executor,
     orders: Orders,
@@ -185,7 +185,7 @@ fn id_of(response: &ToolResponse) -> B256 {
     response.data.as_ref().unwrap()["intent_id"].as_str().unwrap().parse().unwrap()
 }
 
-/// What is still held for anything.
+/// Number of reservations that are still held.
 fn held(bridge: &Bridge) -> i64 {
     let read = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
         let question = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
@@ -216,24 +216,24 @@ async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothi
             bridge.chain("ethereum").devnet.mine().await.unwrap();
             bridge.chain("base").devnet.mine().await.unwrap();
             let record = lied.orders.look(id).await.unwrap();
-            // Nobody has locked anything, so it waits; what it can take stays held.
+            // Nobody has locked anything, so it waits; its possible input stays reserved.
             assert_eq!(record.status.as_str(), "pending", "{manner:?}: {record:#?}");
             let card = card(&record);
             assert!(card["delivered"].is_null() && card["amount_out"].is_null(), "{manner:?}: {card}");
             assert!(card["money"].as_str().unwrap().contains("stays in the wallet"), "{manner:?}: {card}");
             assert!(!card.to_string().contains('\u{202e}'), "{card}");
         }
-        // What was made void before is held until nobody can lock it any more.
+        // A cancelled order stays reserved until nobody can lock it any more.
         assert_eq!((bridge.purses().await, held(&bridge)), (had, placed), "{manner:?}");
         assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 1, "{manner:?}: handed in once");
         let status = lied.call("uniswap_get_uniswapx_order_status", json!({"order_hash": id.to_string()})).await;
         assert_eq!(status.data.unwrap()["status"], "pending", "{manner:?}");
-        // The way out does not lead over the network.
+        // Cancelling does not depend on the network.
         let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
         assert_eq!(void.status, Status::Success, "{manner:?}: {void:#?}");
         bridge.chain("ethereum").devnet.mine().await.unwrap();
     }
-    // What was made void frees its money once it can be locked no more.
+    // A cancelled order frees its money once it can no longer be locked.
     bridge.pass(601).await;
     for record in bridge.orders.every().unwrap() {
         let record = bridge.orders.look(record.hash).await.unwrap();
@@ -245,7 +245,7 @@ async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothi
 #[tokio::test(flavor = "multi_thread")]
 async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_handed_in_again() {
     let bridge = Bridge::open().await;
-    // Relayers overlook some: then another one is sent.
+    // Relayers overlook some orders: then another one is sent.
     for _ in 0..4 {
         let lied = Lied::to(&bridge, Manner::TakesAndMumbles);
         let sent = lied.send().await;
@@ -276,7 +276,7 @@ async fn a_quote_far_below_what_is_given_is_not_signed() {
     assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 0);
 }
 
-/// An order that asks for more than its amount is worth is delivered by nobody, and its money waits.
+/// Nobody delivers an order that asks for more than its amount is worth, and its money waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn fillers_that_all_overbid_do_not_raise_what_an_order_asks_above_the_feeds() {
     let bridge = Bridge::open().await;
@@ -286,6 +286,6 @@ async fn fillers_that_all_overbid_do_not_raise_what_an_order_asks_above_the_feed
     let record = lied.orders.record(id_of(&sent)).unwrap();
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let asked = intent.data.outputAmount;
-    // Both sides are a dollar coin: what is given, within a hundredth.
+    // Both sides are dollar tokens: the output equals the input within a hundredth.
     assert!((U256::from(AMOUNT * 95 / 100)..=U256::from(AMOUNT * 101 / 100)).contains(&asked), "{asked}");
 }

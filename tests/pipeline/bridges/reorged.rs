@@ -1,6 +1,6 @@
-//! Blocks leave a chain, one to twelve of them, while one of them has what an order waits for: a fill, a lock, a
-//! delivery, a refund. Whoever waits for thirteen sees nothing of it: the order is as it was, its money stays held, and
-//! the end is the one of the chain that stays.
+//! Reorganisations of one to twelve blocks that contain what an order waits for: a fill, a lock, a delivery, a refund.
+//! With thirteen confirmations nothing of it is visible: the order is unchanged, its money stays reserved, and the end
+//! is that of the canonical chain.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use bardo::store::{StoreConfig, StoreError};
 
 use super::*;
 
-/// Deep enough that twelve blocks may go.
+/// Enough confirmations for a reorganisation of twelve blocks.
 const DEEP: u64 = 13;
 
 impl Bridge {
-    /// The ledger as it is now, in the hands of somebody who waits for so many blocks. Whoever else follows the orders
-    /// here believes a devnet's every block, and is not asked.
+    /// A copy of the present ledger, used with this many confirmations. The other tracker of these orders accepts a
+    /// devnet's blocks at once and is not asked.
     async fn patient(&self) -> Patient {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
@@ -58,14 +58,14 @@ impl Bridge {
         }
     }
 
-    /// The block with an event of a contract about this order.
+    /// Block with this event of a contract about this order.
     async fn event(&self, name: &str, contract: Address, event: B256, id: B256) -> Option<u64> {
         let filter = Filter::new().address(contract).event_signature(event).topic1(id).from_block(0);
         let logs = self.world.chain(name).unwrap().client.provider().get_logs(&filter).await.unwrap();
         logs.first().map(|log| log.block_number.unwrap())
     }
 
-    /// Blocks until there is such an event, and then so many on it that `depth` of them, its own included, may go.
+    /// Makes blocks until this event exists, then until it has `depth` blocks including its own.
     async fn until(&self, name: &str, contract: Address, event: B256, id: B256, depth: u64) -> Option<u64> {
         for _ in 0..40 {
             if let Some(block) = self.event(name, contract, event, id).await {
@@ -79,7 +79,7 @@ impl Bridge {
         None
     }
 
-    /// The newest blocks leave; what the oldest of them had comes again where it stays.
+    /// Removes the newest blocks; with `again`, transactions of the oldest of them are included again.
     async fn lose(&self, name: &str, depth: u64, again: bool) {
         let change = move |chain: &mut Chain| {
             let oldest = chain.head().header.number + 1 - depth;
@@ -91,14 +91,14 @@ impl Bridge {
         self.chain(name).devnet.run(change).await.unwrap().unwrap();
     }
 
-    /// Takes back what is locked, as soon as the settler gives it back.
+    /// Refunds a locked order as soon as the settler permits it.
     async fn brought_back(&self, id: B256, what: &str) {
         for _ in 0..12 {
             let back = self.refund(id).await;
             if back.status == Status::Success {
                 return;
             }
-            // Whoever is asked may not have heard of the newest blocks yet.
+            // The endpoint may not know the newest blocks yet.
             let early = ["the settler gives it back from", "the intent is filling"];
             assert!(early.iter().any(|words| message(&back).contains(words)), "{what}: {}", message(&back));
             self.pass(10).await;
@@ -126,7 +126,7 @@ struct Patient {
 }
 
 impl Patient {
-    /// How much the ledger holds for this order: one reservation, or none any more.
+    /// Number of reservations in the ledger for this order: one or none.
     fn held(&self, id: B256) -> u64 {
         let count = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
             let question = "SELECT count(*) FROM safety_order JOIN safety_permit USING (permit_id)
@@ -137,7 +137,7 @@ impl Patient {
         u64::try_from(self.store.read(count).unwrap()).unwrap()
     }
 
-    /// What the order is, while it has not ended, and how much is held.
+    /// Status of an open order, and its number of reservations.
     async fn live(&self, id: B256, what: &str) -> (String, u64) {
         let record = self.orders.look(id).await.unwrap();
         assert_eq!(record.stage, Stage::Submitted, "{what}: {record:#?}");
@@ -158,8 +158,8 @@ async fn a_fill_that_leaves_the_chain_was_none() {
     for depth in 1..=12 {
         let again = depth % 2 == 0;
         let what = format!("depth {depth}, again {again}");
-        // A filler overlooks some orders. A devnet of its own for each: what moves time far leaves feeds behind that are
-        // too old for the next one.
+        // A filler overlooks some orders. Each case uses its own devnet: advancing time far leaves feeds that are too
+        // old for the next one.
         let mut placed = None;
         for _ in 0..6 {
             let bridge = Bridge::open().await;
@@ -207,7 +207,7 @@ async fn a_lock_that_leaves_the_chain_was_none() {
         bridge.until("ethereum", settler, event, id, depth).await.unwrap();
         assert_eq!(bridge.purses().await[2] - before[2], U256::from(AMOUNT), "{what}: it is locked");
         bridge.lose("ethereum", depth, again).await;
-        // Whatever was seen of it, it is as if it had not been.
+        // Whatever was seen, the order is as if it had not happened.
         assert_eq!(patient.live(id, &what).await, ("pending".to_owned(), 1), "{what}");
         if !again {
             assert_eq!(bridge.purses().await, before, "{what}: it is back");
@@ -236,7 +236,7 @@ async fn a_delivery_that_leaves_its_chain_was_none() {
     for depth in 1..=12 {
         let again = depth % 2 == 0;
         let what = format!("depth {depth}, again {again}");
-        // Whoever locks something may forget it.
+        // A relayer may forget an order that it has locked.
         let mut sent = None;
         for _ in 0..6 {
             let bridge = Bridge::open().await;
@@ -261,7 +261,7 @@ async fn a_delivery_that_leaves_its_chain_was_none() {
         let settler = bridge.settler("base", "destinationSettler");
         let delivered = async || bridge.event("base", settler, event, id).await.is_some();
         if again {
-            // Seen to be there, and repaid over here: only then it has ended.
+            // Delivered on the destination and repaid on the origin: only then it has ended.
             bridge.mine("base", DEEP).await;
             assert_eq!(patient.live(id, &what).await, ("filled".to_owned(), 1), "{what}");
         } else {
@@ -283,8 +283,8 @@ async fn a_delivery_that_leaves_its_chain_was_none() {
         bridge.mine("ethereum", DEEP).await;
         let record = patient.ended(id, &what).await;
         let now = bridge.purses().await;
-        // Where it was as if nobody had, a relayer may have delivered it anew; and the devnet's messenger tells the origin of
-        // a delivery as soon as it has seen it, on whichever branch: then the money is gone, and is counted as gone.
+        // If the lock was undone, a relayer may have delivered again; and the devnet's messenger reports a delivery to
+        // the origin as soon as it has seen it, on any branch: then the money is gone and counted as gone.
         match record.status.as_str() {
             "filled" => assert_eq!(before[0] - now[0], U256::from(AMOUNT), "{what}"),
             "refunded" => assert_eq!((now, again), (before, false), "{what}"),
@@ -314,7 +314,7 @@ async fn a_refund_that_leaves_the_chain_and_comes_again_is_one() {
         bridge.until("ethereum", settler, event, id, depth).await.unwrap();
         assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
         assert_eq!(bridge.purses().await, before, "{what}: it is back");
-        // The refund is the account's own transaction: its bytes are the same on every branch.
+        // The refund is the account's own transaction, with the same bytes on every branch.
         bridge.lose("ethereum", depth, true).await;
         assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
         bridge.mine("ethereum", DEEP).await;

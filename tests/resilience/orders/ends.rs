@@ -1,5 +1,5 @@
-//! Killed inside the transaction that writes an end down, and right after it, for every end that is no fill, and for a
-//! fill of every kind of order: the end is written once, and what was held is free once.
+//! Killed inside the transaction that stores an end, and right after it, for every end except a fill, and for a fill of
+//! every kind of order: the end is stored once, and the reservation is freed once.
 
 use super::*;
 
@@ -8,7 +8,7 @@ impl Desk {
         self.call("uniswap_get_uniswapx_order_status", &json!({ "order_hash": hash }), "", false)
     }
 
-    /// Whoever comes upon the end of the order is killed as it is written down, and the next one after it was.
+    /// Kills the process that stores the order's end inside the transaction, and the next one right after it.
     fn killed_at_the_end(&self, hash: &str, word: &str) {
         self.killed(self.look(hash), Failpoint::OrderInsideEnd.name());
         assert_ne!(self.stage(hash).0, "ended", "{word}: nothing of it was written");
@@ -20,7 +20,7 @@ impl Desk {
         assert_eq!(told["data"]["status"], word, "{told}");
     }
 
-    /// What is still held for an order. A cancellation that was killed beside it holds its own gas.
+    /// Reservations for an order. A cancellation that was killed meanwhile has its own reservation for gas.
     pub(super) fn held(&self, hash: &str) -> u64 {
         let hash = hash.trim_start_matches("0x");
         self.home.count(&format!(
@@ -36,13 +36,13 @@ impl Desk {
         self.home.ledger().query_row(question, [hash.trim_start_matches("0x")], row).unwrap()
     }
 
-    /// An order that is signed and that nobody but the ledger has ever seen.
+    /// A signed order that only the ledger has seen.
     fn unseen(&self, key: &str, seconds: u64) -> String {
         self.killed(self.order(key, seconds, false), Failpoint::OrderSubmitting.name());
         format!("0x{}", self.last().0)
     }
 
-    /// So many seconds go by on both chains.
+    /// Advances time by this many seconds on both chains.
     pub(super) fn pass(&self, seconds: u64) {
         for chain in 0..2 {
             self.devnet.ask_of(chain, "evm_increaseTime", json!([seconds]));
@@ -61,14 +61,14 @@ fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
 
     let hash = desk.unseen("cancelled", 900);
     let cancel = || desk.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), "cancel", false);
-    // What makes it void may come upon its end as well; either way it is void.
+    // The cancelling process may also detect its end; in either case it is cancelled.
     let mut first = cancel();
     let ran = run(first.env("BARDO_FAILPOINT", Failpoint::OrderInsideEnd.name()));
     if !ran.killed() {
         assert!(matches!(ran.status(), "success" | "partial"), "{ran:?}");
     }
     desk.killed_at_the_end(&hash, "cancelled");
-    // Whoever acts next settles what the killed one left of its own; the wish itself is fulfilled.
+    // The next action settles the killed one's remains; the cancellation itself is done.
     let again = run(&mut cancel());
     assert!(matches!(again.status(), "success" | "partial"), "{again:?}");
     assert_eq!(desk.devnet.balance("WETH"), before, "neither took anything");
@@ -79,8 +79,8 @@ fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
 fn a_refund_that_is_cut_short_happens_once() {
     let desk = Desk::open();
     let before = desk.devnet.balance("USDC");
-    // Nobody delivers on a chain that makes no blocks. It is looked at before anything is signed, so it stops after that,
-    // and before anybody has what was signed.
+    // Nobody delivers on a chain without blocks. The destination is checked before a signature, so the chain stops
+    // after that check, and before anyone has the signature.
     let mut locked = None;
     for attempt in 0..4 {
         let key = format!("lost-{attempt}");
@@ -112,7 +112,7 @@ fn a_refund_that_is_cut_short_happens_once() {
     desk.pass(150);
     let told = desk.status(&id).answer.unwrap();
     assert_eq!(told["data"]["status"], "expired", "{told}");
-    // Taking back is allowed whatever the coin is worth: its feed says nothing any more (PUSH0 PUSH0 REVERT).
+    // A refund is permitted whatever the token's price: its feed reverts (PUSH0 PUSH0 REVERT).
     let feed = desk.devnet.feed("USDC / USD");
     desk.devnet.ask("anvil_setCode", json!([feed, "0x5f5ffd"]));
     let refund = || desk.call("intent_refund", &json!({ "intent_id": id }), "back", false);
@@ -123,7 +123,7 @@ fn a_refund_that_is_cut_short_happens_once() {
     }
     assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
     desk.killed_at_the_end(&id, "refunded");
-    // Where the first one was killed, what it held for its gas is left to the next one that acts.
+    // If the first was killed, its gas reservation is left to the next action.
     let late = run(&mut desk.call("intent_refund", &json!({ "intent_id": id }), "late", false));
     assert_eq!(late.error_code(), "VALIDATION_FAILED", "{late:?}");
     assert_eq!(desk.devnet.balance("USDC"), before, "not a unit is missing");
@@ -135,7 +135,7 @@ fn a_delivery_that_is_cut_short_is_counted_once() {
     let desk = Desk::open();
     let before = desk.devnet.balance("USDC");
     let mut delivered = None;
-    // All relayers overlook a few in a hundred; what they do not is delivered and repaid while no program runs.
+    // All relayers overlook a few in a hundred; the others are delivered and repaid while no process runs.
     for attempt in 0..4 {
         let sent = run(&mut desk.intent(&format!("bridge-{attempt}"), 60, false));
         assert_eq!(sent.status(), "partial", "{sent:?}");

@@ -1,11 +1,11 @@
-//! A whole swap and an order, recorded as the real program makes them, and cut at any moment: the tables agree with each
-//! other at every one, what was answered is there, and whoever starts next brings the swap to its one end.
+//! A whole swap and an order of the real program, recorded and cut at any moment: the tables are always consistent,
+//! acknowledged results are present, and the next process brings the swap to its one end.
 
 use rusqlite::Connection;
 
 use super::*;
 
-/// What is never found, at whatever moment the power goes: of what one transaction writes, all is there or nothing.
+/// States that never occur, whenever the power fails: a transaction is stored completely or not at all.
 const NEVER: [(&str, &str); 8] = [
     (
         "permits without a reservation",
@@ -44,7 +44,7 @@ const NEVER: [(&str, &str); 8] = [
     ),
 ];
 
-/// The ledger that a folder has, opened as a program opens it; nothing where none was made yet.
+/// Ledger of a folder, opened like by a program; `None` if none was created yet.
 fn ledger(home: &Path) -> Option<Connection> {
     let folders = fs::read_dir(home.join("data/ledger")).ok()?;
     let database = folders.map(|entry| entry.unwrap().path().join("ledger.db")).find(|path| path.exists())?;
@@ -107,7 +107,7 @@ fn whenever_the_power_goes_the_tables_of_a_swap_and_an_order_agree() {
         };
         looked_at += 1;
         holds(&ledger, &what);
-        // What was answered is there, and done.
+        // Acknowledged results are present and done.
         if until >= answered {
             assert!(count(&ledger, DONE) >= 1, "{what}: the swap was answered");
         }
@@ -123,7 +123,7 @@ fn whenever_the_power_goes_the_tables_of_a_swap_and_an_order_agree() {
 fn whenever_the_power_goes_in_a_swap_the_next_program_ends_it_once() {
     let (devnet, home, recorder) = (Devnet::start(), Home::new(ROOMY), Recorder::new());
     let start = Disk::of(home.path());
-    // Of the coin, which takes one transaction: either the chain has it or not.
+    // A swap of the native token, which takes one transaction: the chain has it or not.
     let given = format!("ethereum={}", devnet.url());
     let params = r#"{"token_in":"ETH","token_out":"USDC","amount":"0.01","chain":"ethereum","prefer_uniswapx":false}"#;
     let key =
@@ -151,7 +151,7 @@ fn whenever_the_power_goes_in_a_swap_the_next_program_ends_it_once() {
             let mut rows = ledger.prepare("SELECT state FROM sender_transaction").unwrap();
             rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
         });
-        // Bytes that are not on the disk have not left; those that are may have, unless they were seen in a block.
+        // Bytes that are not on the disk were not sent; others may have been, unless they were seen in a block.
         let has = match states.first().map(String::as_str) {
             None => false,
             Some("stored" | "sent" | "unclear") => random.random_bool(0.5),

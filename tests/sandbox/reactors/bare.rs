@@ -1,4 +1,4 @@
-//! A chain with the reactors, the quoter and two tokens on it, and the people of an order.
+//! A chain with the reactors, the quoter and two tokens, and the parties of an order.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, TxKind, U256, address};
@@ -54,7 +54,7 @@ impl Bare {
         }
     }
 
-    /// The order with the cosigner's signature over its additions.
+    /// The order with the cosigner's signature over its cosigner data.
     pub fn cosigned(&self, order: Order) -> Order {
         let digest = order.cosigner_digest(CHAIN_ID).unwrap();
         let signature = self.cosigner.sign_hash_sync(&digest).unwrap();
@@ -67,7 +67,7 @@ impl Bare {
         self.swapper.sign_hash_sync(&order.permit().digest(&domain)).unwrap().as_bytes().into()
     }
 
-    /// What OrderQuoter answers at a moment; the filler is the quoter.
+    /// OrderQuoter's answer at a moment; the filler is the quoter.
     pub fn quote(&self, order: &Order, at: &At) -> Result<ResolvedOrder, Bytes> {
         let quote = OrderQuoter::quoteCall { order: order.encode(), sig: self.signature(order) };
         let surroundings = BlockOverrides {
@@ -91,12 +91,12 @@ impl Bare {
         }
     }
 
-    /// Fills an order from the filler's own pocket.
+    /// Fills an order with the filler's own tokens.
     pub fn fill(&mut self, order: &Order, tip: u128) -> Receipt {
         let signed = SignedOrder { order: order.encode(), sig: self.signature(order) };
         self.ground.call(&self.filler, order.info().reactor, &Reactor::executeCall { order: signed }, tip)
     }
 }
 
-/// Somebody who is no party to an order.
+/// Account that is not a party of the order.
 pub const STRANGER: Address = address!("0x00000000000000000000000000000000000000f1");

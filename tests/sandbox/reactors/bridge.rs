@@ -1,5 +1,5 @@
-//! Cross-chain intents on two chains with our own settlers: opened, filled, repaid, refunded. Whatever is tried, in
-//! whatever order, no token is made or lost, and nobody gets another's.
+//! Cross-chain intents on two chains with Bardo's own settlers: opened, filled, repaid, refunded. Whatever is tried in
+//! whatever order, no token is created or lost, and nobody gets another's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ use super::ground::{Ground, key};
 const ORIGIN: u64 = 31_337;
 const DESTINATION: u64 = 31_338;
 const REFUND_DELAY: u32 = 60;
-/// What everybody has of each token at first.
+/// Initial balance of every party in each token.
 const PURSE: u64 = 10_000;
 
-/// The status words of our origin settler.
+/// Status values of the origin settler.
 const OPEN: u8 = 1;
 const REPAID: u8 = 2;
 const REFUNDED: u8 = 3;
 
-/// Something done to an intent after it was signed, or before.
+/// Change of an intent, before or after it was signed.
 type Change = fn(&mut Intent);
 
 struct Bridge {
@@ -118,7 +118,7 @@ impl Bridge {
         self.destination.call(&self.relayers[relayer], self.destination_settler, &call, 1)
     }
 
-    /// The attester tells the origin what it saw on the destination.
+    /// The attester reports to the origin what it saw on the destination.
     fn repay(&mut self, id: B256) -> Receipt {
         let filler = self.destination.ask(self.destination_settler, DestinationSettler::filledForCall { orderId: id });
         let call = OriginSettler::repayCall { orderId: id, repayTo: filler };
@@ -148,9 +148,9 @@ impl Bridge {
         [self.user.address(), a, b, self.attester.address(), self.origin_settler]
     }
 
-    /// All of both tokens, over everybody who could have some.
+    /// Total of both tokens, over everyone who could hold some.
     fn totals(&self) -> (U256, U256) {
-        // On two chains two contracts can have one address.
+        // On two chains two contracts can have the same address.
         let holders: BTreeSet<Address> = self.holders().into_iter().chain([self.destination_settler]).collect();
         holders.into_iter().fold((U256::ZERO, U256::ZERO), |(ins, outs), holder| {
             (ins + self.origin.balance(self.token_in, holder), outs + self.destination.balance(self.token_out, holder))
@@ -158,7 +158,7 @@ impl Bridge {
     }
 }
 
-/// The name of the settlers' error that a call failed with.
+/// Name of the settlers' error with which a call failed.
 fn refusal(receipt: &Receipt) -> String {
     let Some(Failure::Reverted(data)) = &receipt.failure else { panic!("{receipt:?}") };
     let names = [
@@ -247,7 +247,7 @@ fn a_token_that_keeps_a_toll_is_neither_locked_nor_delivered() {
     bridge.origin.fund(into, &user, U256::from(PURSE), &[PERMIT2, bridge.origin_settler]);
     bridge.destination.fund(out, &relayer, U256::from(PURSE), &[bridge.destination_settler]);
 
-    // Less would be locked than the order says, by a signature or by the user's own hand.
+    // Less would be locked than the order states, with a signature or by the user's own call.
     let mut intent = bridge.intent(1, 1_000, 990, 300);
     intent.data.inputToken = into;
     let signature = bridge.signature(&intent);
@@ -262,7 +262,7 @@ fn a_token_that_keeps_a_toll_is_neither_locked_nor_delivered() {
     assert_eq!(bridge.status(intent.id()), 0);
     assert_eq!(bridge.origin.balance(into, user.address()), U256::from(PURSE), "not even the toll is gone");
 
-    // Less would arrive than was asked for: it counts as not delivered, nobody is repaid, and the user has it back.
+    // Less would arrive than requested: it counts as not delivered, nobody is repaid, and the user gets a refund.
     let mut intent = bridge.intent(2, 1_000, 990, 300);
     intent.data.outputToken = out;
     let id = intent.id();
@@ -293,7 +293,7 @@ fn the_user_can_open_an_order_without_anybody() {
     let fill = DestinationSettler::fillCall {
         orderId: opened.orderId,
         originData: opened.fillInstructions[0].originData.clone(),
-        // Repaid to somebody else than who filled.
+        // Repaid to another account than the filler.
         fillerData: bridge.relayers[1].address().abi_encode().into(),
     };
     assert!(bridge.destination.call(&bridge.relayers[0], bridge.destination_settler, &fill, 1).is_success());
@@ -360,7 +360,7 @@ fn only_the_attester_repays_and_only_the_owner_names_destinations_once() {
     let steal = OriginSettler::repayCall { orderId: id, repayTo: bridge.relayers[0].address() };
     let receipt = bridge.origin.call(&bridge.relayers[0], bridge.origin_settler, &steal, 1);
     assert_eq!(refusal(&receipt), "NotAttester()");
-    // The attester has nobody to repay before it was filled.
+    // The attester cannot repay anyone before the fill.
     assert_eq!(refusal(&bridge.repay(id)), "InvalidRecipient()");
 
     let set = |chain_id: u64| OriginSettler::setDestinationCall {
@@ -389,7 +389,7 @@ fn a_fill_must_be_of_the_order_it_names() {
     assert_eq!(refusal(&bridge.fill(0, &dear, dear.id())), "NotMoved()");
 }
 
-/// Something that somebody tries.
+/// A random action of a party.
 #[derive(Debug, Clone)]
 enum Action {
     /// The user signs another intent, and a relayer opens it.
@@ -400,9 +400,9 @@ enum Action {
     Fill { which: usize, relayer: usize },
     /// The attester reports what it sees.
     Repay { which: usize },
-    /// Somebody asks for a refund.
+    /// Someone requests a refund.
     Refund { which: usize },
-    /// Time passes.
+    /// Time passes by this many seconds.
     Pass { seconds: u64 },
 }
 
@@ -419,7 +419,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What a simple book says of one intent.
+/// Expected state of one intent in a simple model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     opened: bool,
@@ -499,7 +499,7 @@ proptest! {
             prop_assert_eq!(bridge.totals(), all);
         }
 
-        // The settler holds what is open, and everybody has what the book says.
+        // The settler holds the open intents' funds, and everyone has the model's balance.
         let sum = |counts: &dyn Fn(&Entry) -> bool, amount: &dyn Fn(&Intent) -> U256| {
             let counted = book.iter().filter(|(_, entry)| counts(entry));
             counted.map(|(which, _)| amount(&intents[*which])).fold(U256::ZERO, |sum, amount| sum + amount)

@@ -1,4 +1,4 @@
-//! A fill in a block moves what the order says for that block, and moves it once.
+//! A fill in a block moves the order's amounts for that block, exactly once.
 
 use alloy::primitives::U256;
 use alloy::sol_types::SolEvent;
@@ -14,7 +14,7 @@ use super::bare::{Bare, CHAIN_ID};
 const MOST: u64 = 2_600_000_007;
 const LEAST: u64 = 2_399_999_989;
 
-/// What the bare chain's order service expects of an order.
+/// Expectations of the bare chain's order service.
 fn expectation(bare: &Bare, kind: OrderKind) -> Expectation {
     Expectation {
         chain_id: CHAIN_ID,
@@ -26,7 +26,7 @@ fn expectation(bare: &Bare, kind: OrderKind) -> Expectation {
     }
 }
 
-/// A sound order of a kind, cosigned: its decay starts after three blocks or ten seconds.
+/// A valid, cosigned order of this kind: its decay starts after three blocks or ten seconds.
 fn sound(bare: &Bare, kind: OrderKind, exact_in: bool, nonce: u64) -> Order {
     let legs = if exact_in {
         Legs::ExactIn {
@@ -82,7 +82,7 @@ fn balances(bare: &Bare) -> [U256; 4] {
         .map(|(token, owner)| bare.ground.balance(token, owner))
 }
 
-/// Fills in the next block and holds what moved against what the order says for that block.
+/// Fills in the next block and compares the flows with the order's amounts for that block.
 fn fill_and_compare(bare: &mut Bare, order: &Order, tip: u128) -> (U256, U256) {
     let before = balances(bare);
     let receipt = bare.fill(order, tip);
@@ -117,7 +117,7 @@ fn a_v2_dutch_fill_moves_what_its_time_says() {
             bare.ground.chain.set_next_timestamp(now + after).unwrap();
             moved.push(fill_and_compare(&mut bare, &order, 1));
         }
-        // From the start to the end of the range, both held at their ends.
+        // From the start to the end of the range, constant outside of it.
         let side = |(paid, got): &(U256, U256)| if exact_in { *got } else { *paid };
         let (first, last) = if exact_in { (MOST, LEAST) } else { (LEAST, MOST) };
         assert_eq!([side(&moved[0]), side(&moved[1])], [U256::from(first); 2]);
@@ -145,7 +145,7 @@ fn a_v3_dutch_fill_moves_what_its_block_and_base_fee_say() {
         let (first, last) = if exact_in { (MOST, LEAST) } else { (LEAST, MOST) };
         assert_eq!(side(&moved[0]), U256::from(first));
         assert_eq!(side(&moved[4]), U256::from(last));
-        // Dearer gas is worse for the swapper, cheaper gas better.
+        // A higher gas price is worse for the swapper, a lower one better.
         let worse = |a: U256, b: U256| if exact_in { a < b } else { a > b };
         assert!(worse(side(&moved[2]), side(&moved[1])), "{moved:?}");
         assert!(worse(side(&moved[1]), side(&moved[3])), "{moved:?}");
@@ -171,7 +171,7 @@ fn a_priority_fill_moves_what_its_fee_says() {
     }
 }
 
-/// The chain and the order both refuse, and nothing moves.
+/// Asserts that both the chain and the order reject, and nothing moves.
 fn refused(bare: &mut Bare, order: &Order) -> Receipt {
     let before = balances(bare);
     let receipt = bare.fill(order, 1);
@@ -212,7 +212,7 @@ fn a_cosigner_can_only_improve_an_order() {
     assert_eq!(lowered.cosigner_faults(CHAIN_ID).len(), 1);
     refused(&mut bare, &lowered);
 
-    // Improved, but not signed by the cosigner anew.
+    // Improved, but without a new cosignature.
     let Order::DutchV2(inner) = &mut order else { panic!("{order:?}") };
     inner.cosignerData.outputAmounts = vec![U256::from(MOST + 5)];
     assert_eq!(order.cosigner_faults(CHAIN_ID).len(), 1);

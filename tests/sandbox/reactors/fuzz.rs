@@ -1,4 +1,4 @@
-//! The fuzz entries over a bounded number of inputs: noise, and real encodings with something changed.
+//! The fuzz entries with a bounded number of inputs: noise, and modified real encodings.
 
 #[path = "../../../fuzz/entries.rs"]
 mod entries;
@@ -15,10 +15,10 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 const INPUTS: usize = 20_000;
-/// A contract that logs nothing under topic 0x2a.
+/// Contract that emits an empty log with topic 0x2a.
 const LOGGER: Address = Address::repeat_byte(0x10);
 
-/// Every string of `0x…` and every data URI in a vector file, as bytes.
+/// Every `0x…` string and every data URI in a vector file, as bytes.
 fn seeds(file: &str) -> Vec<Vec<u8>> {
     fn walk(value: &Value, found: &mut Vec<Vec<u8>>) {
         match value {
@@ -39,7 +39,7 @@ fn seeds(file: &str) -> Vec<Vec<u8>> {
     found
 }
 
-/// One input: a seed behind `head` bytes of choice, changed in a few places, or plain noise.
+/// One input: a seed after `head` bytes of choice, changed in a few places, or plain noise.
 fn input(random: &mut ChaCha8Rng, seeds: &[Vec<u8>], head: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..head).map(|_| random.random()).collect();
     if random.random_range(0..8) == 0 {
@@ -55,7 +55,7 @@ fn input(random: &mut ChaCha8Rng, seeds: &[Vec<u8>], head: usize) -> Vec<u8> {
             1 => bytes[at] ^= 1 << random.random_range(0..8),
             2 => bytes.truncate(at.max(1)),
             3 => bytes.extend([0; 32]),
-            // A whole word of the encoding becomes another one: an offset, a length, an amount.
+            // A whole word of the encoding is replaced: an offset, a length, an amount.
             4 => word(&mut bytes, head, at).fill(0xff),
             _ => {
                 let small = random.random_range(0..600_u16).to_be_bytes();
@@ -70,7 +70,7 @@ fn input(random: &mut ChaCha8Rng, seeds: &[Vec<u8>], head: usize) -> Vec<u8> {
     bytes
 }
 
-/// The 32 bytes of the encoding in which `at` lies.
+/// The 32-byte word of the encoding that contains `at`.
 fn word(bytes: &mut [u8], head: usize, at: usize) -> &mut [u8] {
     let start = (head + at.saturating_sub(head) / 32 * 32).min(bytes.len());
     let end = (start + 32).min(bytes.len());
@@ -106,7 +106,7 @@ fn no_bytes_break_the_event_decoders() {
     run(&logs, 0, entries::log);
 }
 
-/// Every object with topics and data, as the entry for logs takes it.
+/// Every object with topics and data, as the entry for logs expects it.
 fn collect(value: &Value, logs: &mut Vec<Vec<u8>>) {
     if let (Some(topics), Some(data)) = (value["topics"].as_array(), value["data"].as_str()) {
         let topics = topics.iter().map(|topic| hex::decode(topic.as_str().unwrap()).unwrap());
@@ -129,7 +129,7 @@ fn no_bytes_break_the_registration_reader() {
     run(&seeds, 0, entries::registration);
 }
 
-/// A chain with a few blocks of what a dump holds.
+/// A chain with a few blocks of the contents of a dump.
 fn small_chain() -> Chain {
     let alice = Address::repeat_byte(0xa1);
     let config = ChainConfig {
@@ -152,7 +152,7 @@ fn no_dump_breaks_the_chain_it_is_loaded_into() {
     let dump = small_chain().dump(true).unwrap();
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(dump.as_slice()).read_to_end(&mut plain).unwrap();
-    // A figure of the header becomes another one, which plain noise hardly ever makes of JSON.
+    // A value of the header changes, which plain noise hardly ever does in JSON.
     let text = String::from_utf8(plain).unwrap();
     let mut seeds = vec![dump, text.clone().into_bytes()];
     let mut random = ChaCha8Rng::seed_from_u64(8_005);
@@ -249,7 +249,7 @@ fn no_quote_breaks_its_readers() {
         let order = draft.order().unwrap();
         json!({"routing": order.kind().name(), "quote": {"encodedOrder": order.encode(), "orderId": order.hash()}})
     });
-    // Unchanged, each is what its reader takes: the runs below do not only refuse.
+    // Unmodified, each is accepted by its parser, so the runs below do not only reject.
     let asked = entries::asked();
     assert!(bardo::uniswap::claim::read(&classic["quote"], &asked).is_ok());
     assert!(
@@ -260,7 +260,7 @@ fn no_quote_breaks_its_readers() {
     run(&seeds.collect::<Vec<_>>(), 0, entries::quote);
 }
 
-/// The real encodings, unchanged, are read: the entries above do not only refuse.
+/// The unmodified real encodings are parsed, so the entries above do not only reject.
 #[test]
 fn the_seeds_of_orders_are_orders() {
     use bardo::uniswap::order::{Order, OrderKind};

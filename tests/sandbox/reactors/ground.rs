@@ -1,4 +1,4 @@
-//! A chain with Permit2 on it and nothing else, and how to act there.
+//! A chain with only Permit2, and helpers for acting there.
 
 use alloy::consensus::{SignableTransaction, TxEip1559};
 use alloy::eips::BlockId;
@@ -13,7 +13,7 @@ use bardo::chain::evm::ChainRules;
 use bardo::sandbox::contracts::{Contract, DEPLOYMENT_PROXY, DEPLOYMENT_PROXY_CODE, PERMIT2_SALT};
 
 pub const GENESIS_TIME: u64 = 1_800_000_000;
-/// What whoever mints has of a token.
+/// Amount of a token that a minter gets.
 pub const PLENTY: U256 = U256::from_limbs([0, 0, 1 << 40, 0]);
 
 alloy::sol! {
@@ -22,7 +22,7 @@ alloy::sol! {
 
 pub struct Ground {
     pub chain: Chain,
-    /// Who deploys and mints.
+    /// Account that deploys and mints.
     pub builder: PrivateKeySigner,
 }
 
@@ -31,7 +31,7 @@ pub fn key(number: u8) -> PrivateKeySigner {
 }
 
 impl Ground {
-    /// A chain on which the builder and `rich` have ether.
+    /// Chain on which the builder and `rich` have ether.
     pub fn new(chain_id: u64, rich: &[Address]) -> Self {
         let builder = key(9);
         let ether = U256::from(10).pow(U256::from(30));
@@ -66,7 +66,7 @@ impl Ground {
         self.create(Contract::MockERC20, &arguments)
     }
 
-    /// Gives `amount` of a token to `owner`, who lets all `spenders` have it.
+    /// Gives `amount` of a token to `owner`, who grants allowances to all `spenders`.
     pub fn fund(&mut self, token: Address, owner: &PrivateKeySigner, amount: U256, spenders: &[Address]) {
         self.build(TxKind::Call(token), mintCall { to: owner.address(), amount }.abi_encode().into());
         for spender in spenders {
@@ -75,19 +75,19 @@ impl Ground {
         }
     }
 
-    /// One transaction of the builder, which must succeed.
+    /// Sends one transaction of the builder, which must succeed.
     pub fn build(&mut self, to: TxKind, input: Bytes) -> Receipt {
         let receipt = self.send(&self.builder.clone(), to, input, 1);
         assert!(receipt.is_success(), "{:?}", receipt.failure);
         receipt
     }
 
-    /// One call in a block of its own.
+    /// Sends one call in its own block.
     pub fn call<C: SolCall>(&mut self, signer: &PrivateKeySigner, to: Address, call: &C, tip: u128) -> Receipt {
         self.send(signer, TxKind::Call(to), call.abi_encode().into(), tip)
     }
 
-    /// One transaction in a block of its own; `tip` is what it pays above the base fee.
+    /// Sends one transaction in its own block; `tip` is the priority fee per gas.
     pub fn send(&mut self, signer: &PrivateKeySigner, to: TxKind, input: Bytes, tip: u128) -> Receipt {
         let transaction = TxEip1559 {
             chain_id: self.chain_id(),

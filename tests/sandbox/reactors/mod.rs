@@ -1,5 +1,5 @@
-//! Orders against the real reactors, and intents against our settlers on two chains. What Bardo says an order takes
-//! and pays, or why it is refused, is what OrderQuoter answers and what a fill moves, to the wei.
+//! Orders with the real reactors, and intents with Bardo's settlers on two chains. Bardo's amounts of an order, or its
+//! reason for rejecting it, equal OrderQuoter's answer and the flows of a fill, exactly.
 
 mod bare;
 mod bridge;

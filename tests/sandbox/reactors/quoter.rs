@@ -1,4 +1,4 @@
-//! Resolving, held against OrderQuoter over the real reactors.
+//! Resolution of orders, compared with OrderQuoter over the real reactors.
 
 use alloy::primitives::{B256, Bytes, U256, keccak256};
 use bardo::abi::uniswapx::ResolvedOrder;
@@ -30,7 +30,7 @@ fn agree(kind: OrderKind) {
     assert!(seen.len() > 3, "too few ways to be refused came up: {seen:?}");
 }
 
-/// Holds both answers against each other and names what they were.
+/// Compares both answers; returns their kind.
 fn compare(bare: &Bare, order: &Order, at: &At) -> String {
     match (order.resolve(at), bare.quote(order, at)) {
         (Ok(ours), Ok(theirs)) => {
@@ -64,7 +64,7 @@ fn name_of(revert: Revert) -> String {
     format!("{revert:?}")
 }
 
-/// The variant whose name, as an error, has the selector the chain answered.
+/// Variant whose error selector the chain returned.
 fn name_in(data: &Bytes) -> String {
     let named = [
         Revert::DeadlineBeforeEndTime,

@@ -1,4 +1,4 @@
-//! Orders of all kinds at random, sound and unsound, and moments around what matters in them.
+//! Random orders of all kinds, valid and invalid, and moments around their limits.
 
 use alloy::primitives::{Address, Bytes, I256, U256};
 use bardo::abi::uniswapx::{
@@ -111,7 +111,7 @@ pub fn order(random: &mut ChaCha8Rng, bare: &Bare, kind: OrderKind, nonce: u64) 
     }
 }
 
-/// Moments before, in and after everything that the orders above do.
+/// Moments before, in and after all phases of these orders.
 pub fn moment(random: &mut ChaCha8Rng, bare: &Bare) -> At {
     At {
         chain_id: CHAIN_ID,
@@ -123,7 +123,7 @@ pub fn moment(random: &mut ChaCha8Rng, bare: &Bare) -> At {
     }
 }
 
-/// An amount of any size up to 96 bits, small ones often.
+/// An amount of any size up to 96 bits, often a small one.
 fn amount(random: &mut ChaCha8Rng) -> U256 {
     U256::from(random.random::<u128>() >> random.random_range(32..128))
 }
@@ -138,7 +138,7 @@ fn range(random: &mut ChaCha8Rng, moves: bool) -> (U256, U256) {
     }
 }
 
-/// Mostly nothing, else some override of an input, now and then one too high.
+/// Usually zero, else an override of an input, occasionally one that is too high.
 fn lowered(random: &mut ChaCha8Rng, start: U256) -> U256 {
     match random.random_range(0..25) {
         0 => start + U256::from(1),
@@ -147,7 +147,7 @@ fn lowered(random: &mut ChaCha8Rng, start: U256) -> U256 {
     }
 }
 
-/// Mostly nothing, else some override of an output, now and then one too low.
+/// Usually zero, else an override of an output, occasionally one that is too low.
 fn raised(random: &mut ChaCha8Rng, start: U256) -> U256 {
     match random.random_range(0..30) {
         0 => start.saturating_sub(U256::from(1)),
@@ -177,7 +177,7 @@ fn adjustment(random: &mut ChaCha8Rng, of: U256) -> U256 {
     if random.random() { U256::ZERO } else { of / U256::from(random.random_range(1..5_000)) }
 }
 
-/// A curve that goes up and down; its blocks rise, but for a few that do not.
+/// A curve that goes up and down; its blocks increase, with a few exceptions.
 fn random_curve(random: &mut ChaCha8Rng, of: U256) -> NonlinearDutchDecay {
     let count = [0, 1, 2, 3, 16][random.random_range(0..5)];
     let mut block = 0_u16;

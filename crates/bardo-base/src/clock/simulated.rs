@@ -1,7 +1,8 @@
-//! A clock that somebody moves, tick by tick, for shows and tests that do not wait. Whoever attends is waited for: time
-//! stands while one of them is busy, so that what happens at which moment does not depend on how fast the machine is. And
-//! they are woken one after the other, each as soon as those before it rest again: who of two that wake at a moment sees
-//! what the other does there does not depend on it either.
+//! Clock that is advanced explicitly, tick by tick, for scenarios and tests that do not wait.
+//!
+//! Time does not advance while a participant is busy, so the order of events does not depend on the speed of the
+//! machine. Participants wake one after the other, each as soon as the previous ones rest again, so the order of two
+//! participants that wake at the same tick is fixed too.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::Clock;
 
-/// The clock. A clone shows the same time.
+/// A clock that is advanced explicitly. A clone shows the same time.
 #[derive(Debug, Clone)]
 pub struct SimulatedClock {
     shared: Arc<Shared>,
@@ -23,19 +24,19 @@ pub struct SimulatedClock {
 struct Shared {
     millis: AtomicU64,
     hall: Mutex<Hall>,
-    /// Whether everybody rests in the present tick.
+    /// True while every participant rests in the present tick.
     rested: watch::Sender<bool>,
 }
 
-/// Who takes part, and who has nothing more to do in this tick.
+/// Participants, and those of them that have nothing more to do in this tick.
 #[derive(Debug, Default)]
 struct Hall {
     attending: usize,
-    /// Those that rest until the next tick, in the order in which they began to.
+    /// Participants that rest until the next tick, in the order in which they began to.
     resting: VecDeque<Sleeper>,
-    /// Those that the present tick is still to wake, in their order.
+    /// Participants that the present tick has yet to wake, in order.
     waking: VecDeque<Sleeper>,
-    /// The number of the next one to rest.
+    /// Number of the next participant to rest.
     number: u64,
 }
 
@@ -48,7 +49,7 @@ struct Sleeper {
 impl Hall {
     fn wake_all(&mut self) {
         for sleeper in self.waking.drain(..) {
-            // Whoever does not wait any more is not in the line any more.
+            // A receiver that is gone has also left the queue, so the send may fail.
             let _awake = sleeper.wake.send(());
         }
     }
@@ -59,7 +60,7 @@ impl Shared {
         self.hall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes who is next, where nobody is busy, and says whether everybody rests.
+    /// Wakes the next participant if none is busy, and publishes whether all of them rest.
     fn tell(&self, hall: &mut Hall) {
         while hall.resting.len() + hall.waking.len() >= hall.attending
             && let Some(next) = hall.waking.pop_front()
@@ -71,7 +72,7 @@ impl Shared {
     }
 }
 
-/// Somebody who takes part in time; see [`Clock::attend`]. Of a clock that nobody moves it is nothing.
+/// Registration of a participant in simulated time; see [`Clock::attend`]. Empty for real clocks.
 #[derive(Debug, Default)]
 pub struct Attendance(Option<Arc<Shared>>);
 
@@ -85,7 +86,7 @@ impl Drop for Attendance {
     }
 }
 
-/// Somebody who rests until the next tick.
+/// A participant that rests until the next tick.
 struct Rest {
     shared: Arc<Shared>,
     number: u64,
@@ -106,7 +107,7 @@ impl Rest {
 }
 
 impl Drop for Rest {
-    /// Whoever stops resting before it is woken is busy again.
+    /// A participant that stops resting before it is woken counts as busy again.
     fn drop(&mut self) {
         let mut hall = self.shared.hall();
         hall.resting.retain(|sleeper| sleeper.number != self.number);
@@ -116,19 +117,19 @@ impl Drop for Rest {
 }
 
 impl SimulatedClock {
-    /// A clock that stands at `millis` since the Unix epoch.
+    /// Creates a clock that shows `millis` milliseconds since the Unix epoch.
     pub fn at(millis: u64) -> Self {
         let shared =
             Shared { millis: AtomicU64::new(millis), hall: Mutex::default(), rested: watch::Sender::new(true) };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Sets the time, which never goes back; nobody is woken yet: see [`tick`](Self::tick).
+    /// Sets the time, which never goes back. Wakes no participant: see [`tick`](Self::tick).
     pub fn set(&self, millis: u64) {
         self.shared.millis.fetch_max(millis, Ordering::SeqCst);
     }
 
-    /// Wakes everybody who pauses, one after the other, to look at the time and the world again.
+    /// Wakes all pausing participants, one after the other, so that they read the time again.
     pub fn tick(&self) {
         let mut hall = self.shared.hall();
         hall.wake_all();
@@ -138,18 +139,18 @@ impl SimulatedClock {
         self.shared.tell(&mut hall);
     }
 
-    /// Wakes all at once that the present tick is still to wake: whoever is busy may be waiting for one of them.
+    /// Wakes at once all participants that the present tick has yet to wake: a busy one may be waiting for one of them.
     pub fn wake_all(&self) {
         let mut hall = self.shared.hall();
         hall.wake_all();
         self.shared.tell(&mut hall);
     }
 
-    /// Waits until nobody who attends is busy. Whoever attends and waits for something else than the time is
-    /// busy: bound this where such a thing can be.
+    /// Waits until no participant is busy. A participant that waits for anything other than time counts as busy, so
+    /// callers should bound this wait where that can happen.
     pub async fn rested(&self) {
         let mut rested = self.shared.rested.subscribe();
-        // The clock is held here, so its side of the channel is there.
+        // `self` keeps the sender alive, so waiting cannot fail.
         let _there = rested.wait_for(|rested| *rested).await;
     }
 }
@@ -167,7 +168,7 @@ impl Clock for SimulatedClock {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let mut rest = Rest::begin(&shared);
-            // The other side is in the hall until it is used.
+            // The sender stays in the hall until it is used.
             let _woken = (&mut rest.woken).await;
         })
     }
@@ -203,7 +204,7 @@ mod tests {
         assert!(!is_rested(&clock).await, "it was woken and has not looked yet");
         assert!(futures::poll!(&mut pause).is_ready());
         assert!(!is_rested(&clock).await);
-        // Whoever stops waiting before the tick is busy again.
+        // A participant that stops waiting before the tick counts as busy again.
         let mut pause = clock.pause(Duration::ZERO);
         assert!(futures::poll!(&mut pause).is_pending());
         drop(pause);
@@ -233,7 +234,7 @@ mod tests {
         let clock = SimulatedClock::at(0);
         let (_one, _two) = (clock.attend(), clock.attend());
         let (mut first, mut second) = (clock.pause(Duration::ZERO), clock.pause(Duration::ZERO));
-        // As they began to rest, not as they were made.
+        // In the order in which they began to rest, not in which they were created.
         assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut first).is_pending());
         clock.tick();
         assert!(futures::poll!(&mut first).is_pending(), "the second is not done");
@@ -243,7 +244,7 @@ mod tests {
         assert!(futures::poll!(&mut again).is_pending());
         assert!(futures::poll!(&mut first).is_ready());
         assert!(!is_rested(&clock).await, "the first is at work");
-        // Whoever waits for somebody that is still to be woken is helped.
+        // A participant may wait for another one that has yet to be woken.
         let mut first = clock.pause(Duration::ZERO);
         assert!(futures::poll!(&mut first).is_pending());
         assert!(is_rested(&clock).await);

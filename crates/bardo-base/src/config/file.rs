@@ -1,7 +1,7 @@
-//! The TOML file: which keys exist, of which type, and the line of everything that is wrong.
+//! The TOML file: its keys, their types, and the line number of every error.
 //!
-//! Read by hand rather than derived, because every error must name its line and the nearest known key, and
-//! because a parser's own error prints the offending line, which may hold an endpoint's credential.
+//! Parsed by hand rather than derived, because every error must name its line and the nearest known key. A parser's own
+//! error also prints the offending line, which may contain an endpoint's credential.
 
 use std::{
     collections::BTreeMap,
@@ -32,10 +32,10 @@ use crate::{
     units::{BasisPoints, Usd},
 };
 
-/// Files above this size are not read: no configuration needs it.
+/// Largest configuration file that is read.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Every key of the file, with what it is for. `NAME` stands for a chain, `SYMBOL` for a token.
+/// Every key of the file with its purpose. `NAME` stands for a chain, `SYMBOL` for a token.
 pub const KEYS: &[(&str, &str)] = &[
     ("network", "the network to work on: devnet, or a chain such as sepolia"),
     ("book", "an address book file, as `bardo devnet` prints one"),
@@ -88,7 +88,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
-/// What `bardo config init` writes: every key, with its default or an example, commented out.
+/// File that `bardo config init` writes: every key with its default or an example, commented out.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 const TOP: &[&str] = &[
@@ -115,8 +115,8 @@ const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const INTENTS: &[&str] = &["margin_bps"];
 const CHAIN: &[&str] =
     &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations", "allow_insecure_rpc"];
-/// From how few to how many blocks what is final may have to lie under. Deeper than the most no reorganisation is meant
-/// to be survived, and every end would wait for it.
+/// Smallest and largest number of confirmations. Reorganisations deeper than the maximum are not expected to be
+/// survived, and every confirmation would wait for it.
 const CONFIRMATIONS: (u64, u64) = (1, 64);
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
@@ -141,12 +141,12 @@ const GOLEM: &[&str] = &[
     "model_reply_tokens",
 ];
 const CONSOLE: &[&str] = &["attention"];
-/// How the console can call for attention.
+/// Ways in which the console can call for attention.
 const ATTENTION: &[&str] = &["none", "bell", "notify"];
 /// Auctions that orders can be placed in.
 const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
 
-/// What the file sets.
+/// Settings of the file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub network: Option<Setting<String>>,
@@ -169,7 +169,7 @@ pub(super) struct File {
     pub keys: BTreeMap<String, Setting<String>>,
 }
 
-/// The file at `path`, or `None` where there is none.
+/// Reads the file at `path`; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<File>, ConfigError> {
     let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
     let text = match regular_file::read_text(path, MAX_BYTES) {
@@ -289,7 +289,7 @@ impl Source<'_> {
             for (symbol, price) in self.table(&place, value, "a table such as [prices.sepolia]")? {
                 let symbol = SafeText::clean(symbol.get_ref(), 64).to_string();
                 let full = format!("{place}.{symbol}");
-                // A string, because a TOML float has already lost digits when it gets here.
+                // A string, because a TOML float has already lost digits at this point.
                 let text = self.string(&full, price, "a string of dollars such as \"3400.00\"")?;
                 let price_read =
                     text.parse::<Usd>().map_err(|error| self.bad(price.span(), &full, &error.to_string()))?;
@@ -381,7 +381,7 @@ impl Source<'_> {
         Ok(found)
     }
 
-    /// Which names and keys there are is the console's affair: here they are text with a line.
+    /// The console validates names and keys; here they are only text with a line number.
     fn keys(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<String>>, ConfigError> {
         let mut keys = BTreeMap::new();
         for (key, value) in self.table("keys", value, "a table: [keys]")? {
@@ -419,7 +419,7 @@ impl Source<'_> {
         RpcUrl::parse(&text).map_err(|error| self.bad(value.span(), key, &error.to_string()))
     }
 
-    /// A contract, or none.
+    /// Parses the address of a contract, or `"none"`.
     fn oracle(&self, key: &str, value: &Value<'_>) -> Result<Option<Address>, ConfigError> {
         let text = self.string(key, value, "\"none\" or an address in quotes")?;
         if text == "none" {
@@ -551,7 +551,7 @@ impl Source<'_> {
     fn variables(&self, key: &str, value: &Value<'_>) -> Result<Vec<String>, ConfigError> {
         let named = self.list(key, value, "a list of names: [\"HTTPS_PROXY\"]")?.iter().map(|one| {
             let name = self.string(key, one, "a variable's name in quotes")?;
-            // Bardo's own hold passwords and keys.
+            // Bardo's own variables hold passwords and keys.
             if name.to_uppercase().starts_with("BARDO_") || name.contains(['=', '\0']) {
                 let reason = "not a variable that a brain may receive: take names other than BARDO_…";
                 return Err(self.bad(one.span(), key, reason));
@@ -596,7 +596,7 @@ impl Source<'_> {
         Origin::File { line: self.line(span) }
     }
 
-    /// The line `span` starts on, counted from 1.
+    /// Line on which `span` starts, counted from 1.
     fn line(&self, span: Range<usize>) -> usize {
         self.text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
     }

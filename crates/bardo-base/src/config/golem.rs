@@ -1,5 +1,4 @@
-//! Settings of the Golem: who decides in it, how often it is woken, and what it may use up while it decides. What it may
-//! do is the policy's affair.
+//! Settings of the Golem: its brain, the interval of its decisions, and their budgets. The policy limits its actions.
 
 use std::path::PathBuf;
 
@@ -9,20 +8,20 @@ use super::{Environment, Flags, Origin, RpcUrl, Setting};
 use crate::id::GolemId;
 use crate::text::SafeText;
 
-/// The brain where nobody names one.
+/// Default of the brain setting.
 pub const DEFAULT_BRAIN: &str = "scenario";
-/// Name of the Golem where nobody gives it one.
+/// Default name of the Golem.
 const DEFAULT_NAME: &str = "Ada";
-/// Longest goal, in characters: it is part of every request to a model.
+/// Maximum length of a goal, in characters: it is part of every request to a model.
 pub(super) const MOST_GOAL: usize = 2_000;
-/// The role where nobody names one; which roles there are is not known here.
+/// Default archetype. The existing archetypes are not known here.
 pub const DEFAULT_ARCHETYPE: &str = "golem-instance";
-/// The environment variable that holds the key of the model's endpoint, and the only place it is read from.
+/// Environment variable that holds the API key of the model's endpoint, and the only source of it.
 pub const MODEL_KEY: &str = "BARDO_MODEL_KEY";
-/// The shapes in which a model's endpoint can be spoken to.
+/// Supported API styles of a model's endpoint.
 pub const MODEL_STYLES: [&str; 2] = ["openai", "anthropic"];
 
-/// The whole numbers that can be set: key, default, least, most.
+/// Integer settings: key, default, minimum, maximum.
 pub(super) const NUMBERS: [(&str, u64, u64, u64); 5] = [
     ("tick_seconds", 20, 1, 3_600),
     ("patience_seconds", 60, 1, 3_600),
@@ -31,49 +30,50 @@ pub(super) const NUMBERS: [(&str, u64, u64, u64); 5] = [
     ("model_reply_tokens", 1_024, 64, 65_536),
 ];
 
-/// The shortest and the longest lifespan that can be set, in minutes: the longest is ten years.
+/// Minimum and maximum lifespan, in minutes: the maximum is ten years.
 pub(super) const LIFESPAN_MINUTES: (u64, u64) = (1, 5_256_000);
 
-/// Who decides in the Golem, and what it may use up.
+/// Brain of the Golem and its budgets.
 #[derive(Debug, Clone)]
 pub struct GolemSettings {
-    /// Name of the Golem. A [`GolemId`] in lower case, never the operator's: each name has its own memory and playbook.
+    /// Name of the Golem. Its lower-case form is a [`GolemId`] other than the operator's. Each name has its own memory
+    /// and playbook.
     pub name: Setting<String>,
     /// The owner's goal, which every brain receives; `None` where STRATEGY.md alone states it.
     pub goal: Option<Setting<SafeText>>,
     /// `scenario`, `operator`, `process:COMMAND` or `model`.
     pub brain: Setting<String>,
-    /// Its role, by name, not yet looked up: which tools it has, and to whom it may hand work.
+    /// Name of its archetype, not yet looked up: the archetype decides its tools and the Golems it may delegate to.
     pub archetype: Setting<String>,
-    /// How long it is given, in minutes; without it its age never ends it.
+    /// Lifespan in minutes; `None` for no limit.
     pub lifespan_minutes: Option<Setting<u64>>,
-    /// How often a process or a model is asked what it wants, in seconds.
+    /// Interval between decisions of a process or a model, in seconds.
     pub tick_seconds: Setting<u64>,
-    /// How long its answer is waited for, in seconds.
+    /// Timeout for its answer, in seconds.
     pub patience_seconds: Setting<u64>,
-    /// How many tool calls it may make in one run.
+    /// Maximum number of tool calls in one run.
     pub calls: Setting<u64>,
-    /// Tokens that a model may read and write in one run.
+    /// Maximum number of tokens that a model may read and write in one run.
     pub model_tokens: Setting<u64>,
-    /// Tokens of one answer of the model.
+    /// Maximum number of tokens of one answer of the model.
     pub model_reply_tokens: Setting<u64>,
-    /// Where the model is asked.
+    /// URL of the model's endpoint.
     pub model_url: Option<Setting<RpcUrl>>,
-    /// Which model.
+    /// Name of the model, as its endpoint expects it.
     pub model_name: Option<Setting<String>>,
-    /// In which shape: one of [`MODEL_STYLES`].
+    /// API style of the endpoint: one of [`MODEL_STYLES`].
     pub model_style: Setting<String>,
-    /// Files and folders that a brain process may read and execute, beside what its command needs. Absolute.
+    /// Files and folders that a brain process may read and execute, besides what its command needs. Absolute paths.
     pub read: Setting<Vec<PathBuf>>,
-    /// Files and folders that it may also change. Absolute.
+    /// Files and folders that a brain process may also modify. Absolute paths.
     pub write: Setting<Vec<PathBuf>>,
-    /// Environment variables that it receives, by name.
+    /// Names of environment variables that a brain process receives.
     pub environment: Setting<Vec<String>>,
-    /// Whether it may use the network.
+    /// Permits a brain process to use the network.
     pub network: Setting<bool>,
-    /// Whether it may run on real networks where the system cannot isolate it.
+    /// Permits a brain process on real networks even where the system cannot isolate it.
     pub allow_unisolated_brain: Setting<bool>,
-    /// The key for it. Never shown.
+    /// API key of the model's endpoint. Never shown.
     pub model_key: Option<Setting<SecretString>>,
 }
 
@@ -107,7 +107,7 @@ impl Default for GolemSettings {
 }
 
 impl GolemSettings {
-    /// Every setting as it is shown: key, value, origin. The key of the model's endpoint only says that it is there.
+    /// Lists every setting for display: key, value, origin. The API key appears only as present.
     pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
         let mut shown = vec![
             ("name", self.name.value.clone(), &self.name.origin),
@@ -155,23 +155,23 @@ impl GolemSettings {
         shown
     }
 
-    /// The owner's goal.
+    /// The owner's goal, if the configuration states one.
     pub fn goal(&self) -> Option<SafeText> {
         self.goal.as_ref().map(|goal| goal.value.clone())
     }
 
     /// Id of the Golem: its name in lower case.
     pub fn id(&self) -> GolemId {
-        // A name that is no id never gets this far: [`golem_id`] checks it when it is read.
+        // Cannot fail: [`golem_id`] validated the name when it was read.
         golem_id(&self.name.value).unwrap_or_else(|_| GolemId::nameless())
     }
 
-    /// How long the Golem is given, in seconds.
+    /// Lifespan of the Golem in seconds; `None` for no limit.
     pub fn lifespan_seconds(&self) -> Option<u64> {
         self.lifespan_minutes.as_ref().map(|minutes| minutes.value.saturating_mul(60))
     }
 
-    /// The number of that key, to be set.
+    /// The integer setting with this key, for assignment.
     pub(super) fn number_mut(&mut self, key: &str) -> Option<&mut Setting<u64>> {
         match key {
             "tick_seconds" => Some(&mut self.tick_seconds),
@@ -183,7 +183,7 @@ impl GolemSettings {
         }
     }
 
-    /// Lays the environment and the flags over what the file says.
+    /// Applies environment variables and flags over the settings of the file.
     pub(super) fn under(mut self, environment: &Environment, flags: &Flags) -> Self {
         let from = |name: &str| environment.get(name).map(|value| (value, Origin::Environment(name.to_owned())));
         if let Some((value, origin)) = from("BARDO_BRAIN") {
@@ -205,7 +205,7 @@ impl GolemSettings {
 /// Id of a Golem of this name.
 ///
 /// # Errors
-/// In a sentence, why no Golem can have that name.
+/// A sentence that says why no Golem can have this name.
 pub(super) fn golem_id(name: &str) -> Result<GolemId, String> {
     let id =
         GolemId::stored(&name.to_ascii_lowercase()).map_err(|error| format!("{error}; take a name such as Ada"))?;

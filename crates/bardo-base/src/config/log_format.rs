@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Format in which the log file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Lines for human readers.
     #[default]
     Text,
     /// One JSON object per line, for log collectors.
@@ -14,7 +14,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Name of the format, as flag, environment variable and file give it.
+    /// Name of the format in the flag, the environment variable and the file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -29,7 +29,7 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// A name that no log format has.
+/// Error for an unknown name of a log format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a log format: take text or json")]
 pub struct UnknownLogFormat;

@@ -1,7 +1,6 @@
-//! Configuration: built-in defaults, then the TOML file, then environment variables, then flags; the later wins.
+//! Configuration: built-in defaults, then the TOML file, then environment variables, then flags; later ones win.
 //!
-//! The file holds nothing that nothing reads: an unknown key is an error that names its line. What a chain's name
-//! means is not known here (see `chain::network`), only that somebody gave it settings.
+//! An unknown key is an error that names its line. Names of chains are not resolved here (see `chain::network`).
 
 mod file;
 mod golem;
@@ -26,86 +25,87 @@ pub use quotes::{QuoteChoice, QuoteSettings};
 pub use rpc_url::{RpcUrl, RpcUrlError};
 pub use safety::SafetySettings;
 
-/// The network that is used when nobody names one.
+/// Default of the network setting.
 pub const DEFAULT_NETWORK: &str = "devnet";
-/// Default of `intents.margin_bps`: a tenth of a percent for the filler's gas and for bids that are a little too high.
+/// Default of `intents.margin_bps`: a tenth of a percent for the filler's gas and for bids that are slightly too high.
 pub const DEFAULT_INTENT_MARGIN: BasisPoints = BasisPoints::constant::<10>();
-/// Largest `intents.margin_bps`: a percent.
+/// Maximum of `intents.margin_bps`: one percent.
 const MOST_INTENT_MARGIN: BasisPoints = BasisPoints::constant::<100>();
-/// What is logged when nobody says otherwise.
+/// Default log filter.
 const DEFAULT_LOG: &str = "info";
-/// `BARDO_RPC_BASE_SEPOLIA` sets the endpoints of `base-sepolia`.
+/// Prefix of endpoint variables: `BARDO_RPC_BASE_SEPOLIA` sets the endpoints of `base-sepolia`.
 const RPC_PREFIX: &str = "BARDO_RPC_";
 
-/// Everything that can be set, with where each setting came from.
+/// All settings, each with its origin.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The configuration file, whether it exists or not.
+    /// Path of the configuration file, whether it exists or not.
     pub file: PathBuf,
-    /// Whether the configuration file exists.
+    /// True if the configuration file exists.
     pub file_exists: bool,
-    /// The network to work on: `devnet` or a chain's name, not yet looked up.
+    /// Network to work on: `devnet` or the name of a chain, not yet looked up.
     pub network: Setting<String>,
-    /// An address book to read, as `bardo devnet` prints one.
+    /// Address book file, in the format that `bardo devnet` prints.
     pub book: Option<Setting<PathBuf>>,
-    /// Entries of an address book for a real chain that the operator has decided to trust, see `chain::network::overlay`.
+    /// Entries of an address book for a real chain that the operator trusts, see `chain::network::overlay`.
     pub trusted_entries: Vec<Setting<String>>,
-    /// The data folder: logs, keys and ledgers.
+    /// Data directory: logs, keys and ledgers.
     pub data_dir: Setting<PathBuf>,
-    /// The operator's data folder, where `data_dir` is a show's own; `None` outside shows. Nothing sets it from outside.
+    /// The operator's data directory while a scenario runs in one of its own; `None` otherwise. Not configurable.
     pub outer_data_dir: Option<PathBuf>,
-    /// Name under which the devnet in this process is kept between runs; `None` for one that ends with the process. Only
-    /// the command line sets it.
+    /// Name under which the in-process devnet is kept between runs; `None` for one that ends with the process. Only the
+    /// command line sets it.
     pub kept_devnet: Option<String>,
-    /// What is logged, as a `tracing` filter.
+    /// Log filter in the syntax of `tracing`.
     pub log: Setting<String>,
     /// Format of the log file.
     pub log_format: Setting<LogFormat>,
-    /// Settings by chain, under the name they were given with.
+    /// Settings by chain, under the name that the user gave.
     pub chains: BTreeMap<String, ChainSettings>,
-    /// Fixed dollar prices for test networks: by chain, then by symbol.
+    /// Fixed dollar prices for test networks, by chain and by symbol.
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
-    /// Which account acts, in its user's words; not yet looked up.
+    /// Acting account as the user named it, not yet looked up.
     pub account: Option<Setting<String>>,
-    /// What becomes of what a Golem holds when it dies.
+    /// Treatment of a Golem's holdings when it dies.
     pub on_death: Setting<OnDeath>,
-    /// How long the safety pipeline waits for what, and what it takes for a price.
+    /// Timeouts of the safety pipeline and requirements for price sources.
     pub safety: SafetySettings,
-    /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
+    /// Auction type of UniswapX orders by chain, where it differs from the chain's default.
     pub order_types: BTreeMap<String, Setting<String>>,
-    /// Margin below the fillers' bids at which a cross-chain intent asks, in basis points.
+    /// Margin below the fillers' bids at which a cross-chain intent is priced, in basis points.
     pub intent_margin: Setting<BasisPoints>,
-    /// Who is asked for quotes.
+    /// Quote source and its endpoint.
     pub quotes: QuoteSettings,
-    /// Who decides in the Golem, and what it may use up.
+    /// Brain of the Golem and its budgets.
     pub golem: GolemSettings,
-    /// How a decision that waits calls for attention: `none`, `bell` or `notify`.
+    /// Signal for a waiting decision: `none`, `bell` or `notify`.
     pub attention: Option<Setting<String>>,
-    /// The operator's own keys, by what they do; not yet looked up.
+    /// Custom key bindings by the name of their action, not yet looked up.
     pub keys: BTreeMap<String, Setting<String>>,
 }
 
-/// What is set for one chain.
+/// Settings of one chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSettings {
-    /// Endpoints, the preferred one first.
+    /// Endpoints, in order of preference.
     pub rpc: Setting<Vec<RpcUrl>>,
-    /// The chain id that every endpoint must answer.
+    /// Chain id that every endpoint must report.
     pub chain_id: Option<Setting<u64>>,
-    /// Where transactions go that are not to be seen waiting.
+    /// Private relay for transactions that must not be visible in the public mempool.
     pub relay: Option<Setting<RpcUrl>>,
-    /// Where that relay tells what became of them, by hash.
+    /// Status endpoint of that relay, queried by transaction hash.
     pub relay_status: Option<Setting<RpcUrl>>,
-    /// What is asked beside gas: nothing, or what this contract tells. Not set: as Bardo knows the chain.
+    /// Oracle of the data fee: `Some(None)` for no such fee, `Some(Some(_))` for that contract; `None` for Bardo's
+    /// default.
     pub data_fee_oracle: Option<Setting<Option<Address>>>,
-    /// How many blocks, its own included, must lie on what happened before it is final. Not set: as suits the network.
+    /// Confirmations, including the block itself, before a result is final; `None` for the network's default.
     pub confirmations: Option<Setting<u64>>,
-    /// Whether its endpoints and its relay may be asked without encryption over a network. Not set: as the whole file says.
+    /// Permits its endpoints and relay without encryption over a network; `None` for the file's general setting.
     pub allow_insecure_rpc: Option<Setting<bool>>,
 }
 
 impl ChainSettings {
-    /// Endpoints, and nothing else.
+    /// Settings with endpoints only.
     const fn of_endpoints(rpc: Setting<Vec<RpcUrl>>) -> Self {
         Self {
             rpc,
@@ -119,28 +119,28 @@ impl ChainSettings {
     }
 }
 
-/// A value and where it was set.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting<T> {
-    /// The value.
+    /// Value of the setting.
     pub value: T,
-    /// Who set it.
+    /// Source that set the value.
     pub origin: Origin,
 }
 
-/// Where a setting comes from, the weakest first.
+/// Origin of a setting, the weakest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Built in.
+    /// Default that is built in.
     Default,
-    /// The configuration file, at this line.
+    /// Line of the configuration file.
     File {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
     },
-    /// This environment variable.
+    /// Environment variable of this name.
     Environment(String),
-    /// This flag.
+    /// Command-line flag of this name.
     Flag(&'static str),
 }
 
@@ -155,63 +155,64 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why there is no configuration.
+/// Errors of loading the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Neither `BARDO_HOME` nor a home directory.
+    /// Neither `BARDO_HOME` nor a home directory exists.
     #[error("no home directory found: set BARDO_HOME to a folder Bardo may use")]
     NoHome,
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Description of the failure.
         reason: String,
     },
-    /// Something in the file is wrong.
+    /// The file has an error.
     #[error("{}, line {line}: {problem}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What.
+        /// Error at this line.
         problem: Box<FileProblem>,
     },
     /// An endpoint or a relay without encryption.
     #[error("{key} ({origin}): {url} {INSECURE}")]
     Insecure {
-        /// The setting.
+        /// Key of the setting.
         key: String,
-        /// Who set it.
+        /// Source that set it.
         origin: String,
-        /// The URL, without its credentials.
+        /// URL without its credentials.
         url: String,
     },
-    /// An environment variable cannot be used.
+    /// The value of an environment variable is invalid.
     #[error("environment variable {name}: {reason}")]
     Environment {
-        /// The variable.
+        /// Name of the variable.
         name: String,
-        /// Why.
+        /// Description of the failure.
         reason: String,
     },
-    /// A flag's value cannot be used.
+    /// The value of a flag is invalid.
     #[error("{flag}: {reason}")]
     Flag {
-        /// The flag.
+        /// Name of the flag.
         flag: &'static str,
-        /// Why.
+        /// Description of the failure.
         reason: String,
     },
 }
 
-/// Why an endpoint or a relay may not be used: what it answers decides about money, and anyone on the way could change it.
+/// Reason that an endpoint or a relay is rejected: its answers decide about money, and anyone on the path could alter
+/// them.
 const INSECURE: &str = "is neither encrypted nor on this machine, so anyone on the way can change what it answers. Use \
                         https:// or wss://, or set allow_insecure_rpc = true in the configuration file";
 
-/// Refuses endpoints and relays without encryption, except on this machine and where the file allows them.
+/// Rejects endpoints and relays without encryption, except on this machine and where the file permits them.
 fn encrypted(chains: &BTreeMap<String, ChainSettings>, all_allowed: bool) -> Result<(), ConfigError> {
     for (chain, settings) in chains {
         if settings.allow_insecure_rpc.as_ref().map_or(all_allowed, |allowed| allowed.value) {
@@ -228,45 +229,45 @@ fn encrypted(chains: &BTreeMap<String, ChainSettings>, all_allowed: bool) -> Res
     Ok(())
 }
 
-/// What is wrong at a line of the file.
+/// An error at one line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileProblem {
-    /// Not TOML.
+    /// The file is not valid TOML.
     #[error("not valid TOML: {0}")]
     Syntax(String),
-    /// A key that nothing reads.
+    /// A key that no setting has.
     #[error("unknown key '{key}'{} {place}; known here: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
     UnknownKey {
-        /// The key, cleaned.
+        /// The key, with control characters removed.
         key: String,
-        /// Where it stands, in words.
+        /// Place of the key in the file, in words.
         place: String,
-        /// The known key most like it.
+        /// Known key that is most similar.
         nearest: Option<String>,
         /// All known keys.
         known: String,
     },
-    /// A value of another type.
+    /// A value of the wrong type.
     #[error("'{key}' must be {expected}, but this is {found}")]
     WrongType {
-        /// The key.
+        /// Key of the value.
         key: String,
-        /// What it should be, with an example.
+        /// Expected type, with an example.
         expected: &'static str,
-        /// What it is.
+        /// Type that was found.
         found: &'static str,
     },
-    /// A value of the right type that makes no sense.
+    /// A value of the right type that is invalid.
     #[error("'{key}': {reason}")]
     BadValue {
-        /// The key.
+        /// Key of the value.
         key: String,
-        /// Why.
+        /// Description of the failure.
         reason: String,
     },
 }
 
-/// What was set on the command line.
+/// Command-line flags that override the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
     /// `--network NAME`.
@@ -285,11 +286,11 @@ pub struct Flags {
     pub log_format: Option<LogFormat>,
 }
 
-/// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
+/// Environment variables that start with `BARDO_`, captured once so that tests can supply their own.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
-/// Names only: endpoints and keys are among the values.
+/// Prints names only: values include endpoints and keys.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
@@ -297,10 +298,10 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Those of this process.
+    /// Captures the variables of this process.
     ///
     /// # Errors
-    /// [`ConfigError::Environment`] for one that is not valid UTF-8.
+    /// [`ConfigError::Environment`] for a value that is not valid UTF-8.
     pub fn from_process() -> Result<Self, ConfigError> {
         let mut found = BTreeMap::new();
         for (name, value) in std::env::vars_os() {
@@ -316,7 +317,7 @@ impl Environment {
         Ok(Self(found))
     }
 
-    /// A variable's value; an empty one counts as not set.
+    /// Value of a variable; an empty value counts as not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -329,10 +330,10 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Environment {
 }
 
 impl Config {
-    /// Reads the file, lays environment and flags over it.
+    /// Reads the file and applies environment variables and flags over it.
     ///
     /// # Errors
-    /// A [`ConfigError`] that names the line, variable or flag and says what would be right. A missing file is none.
+    /// A [`ConfigError`] that names the line, variable or flag and the correction. A missing file is not an error.
     pub fn load(environment: &Environment, flags: &Flags) -> Result<Self, ConfigError> {
         let Paths { config_file, data_dir } = Paths::find(environment)?;
         let file = file::read(&config_file)?;
@@ -421,13 +422,13 @@ impl Config {
         })
     }
 
-    /// Where log files go.
+    /// Directory of log files.
     pub fn log_dir(&self) -> PathBuf {
         self.data_dir.value.join("logs")
     }
 }
 
-/// Endpoints of a stronger origin replace those of a weaker one; the expected chain id stays.
+/// Sets the endpoints of a chain; its other settings stay.
 fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rpc: Setting<Vec<RpcUrl>>) {
     match chains.get_mut(&chain) {
         Some(settings) => settings.rpc = rpc,
@@ -437,7 +438,7 @@ fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rp
     }
 }
 
-/// `BARDO_RPC_<CHAIN>`: one or more URLs, separated by commas or spaces.
+/// Reads `BARDO_RPC_<CHAIN>`: one or more URLs, separated by commas or spaces.
 fn environment_endpoints(environment: &Environment) -> Result<BTreeMap<String, Setting<Vec<RpcUrl>>>, ConfigError> {
     let mut found = BTreeMap::new();
     for (name, value) in &environment.0 {
@@ -455,7 +456,7 @@ fn environment_endpoints(environment: &Environment) -> Result<BTreeMap<String, S
     Ok(found)
 }
 
-/// `--rpc CHAIN=URL`, gathered by chain. The value is never repeated in an error: it may hold a credential.
+/// Reads `--rpc CHAIN=URL`, grouped by chain. Errors never repeat the value: it may contain a credential.
 fn flag_endpoints(given: &[String]) -> Result<BTreeMap<String, Setting<Vec<RpcUrl>>>, ConfigError> {
     let fail = |reason: String| ConfigError::Flag { flag: "--rpc", reason };
     let mut found: BTreeMap<String, Setting<Vec<RpcUrl>>> = BTreeMap::new();

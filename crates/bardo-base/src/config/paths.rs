@@ -1,4 +1,4 @@
-//! Where things are kept: under `BARDO_HOME` if it is set, else where the platform puts them.
+//! Locations of the configuration file and the data directory: under `BARDO_HOME` if set, else the platform's defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -6,21 +6,22 @@ use directories::ProjectDirs;
 
 use super::{ConfigError, Environment};
 
-/// Files and folders, all absolute.
+/// Locations of the configuration and the data, as absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// The configuration file.
+    /// Path of the configuration file.
     pub config_file: PathBuf,
-    /// The data folder: logs, keys and ledgers.
+    /// Data directory: logs, keys and ledgers.
     pub data_dir: PathBuf,
 }
 
 impl Paths {
-    /// `$BARDO_HOME/config.toml` and `$BARDO_HOME/data`, or the platform's own (XDG on Linux). The configuration may
-    /// move the data folder elsewhere.
+    /// Returns `$BARDO_HOME/config.toml` and `$BARDO_HOME/data`, or the platform's defaults (XDG on Linux). The
+    /// configuration may move the data directory elsewhere.
     ///
     /// # Errors
-    /// [`ConfigError::NoHome`] where there is neither.
+    /// [`ConfigError::NoHome`] if neither `BARDO_HOME` nor a home directory exists; [`ConfigError::Environment`] if
+    /// `BARDO_HOME` is not a usable path.
     pub fn find(environment: &Environment) -> Result<Self, ConfigError> {
         if let Some(home) = environment.get("BARDO_HOME") {
             let home =
@@ -32,7 +33,7 @@ impl Paths {
     }
 }
 
-/// A folder as given, made absolute against the current one.
+/// Makes a path absolute, relative to the current directory.
 pub(super) fn absolute(given: &str) -> Result<PathBuf, String> {
     std::path::absolute(Path::new(given)).map_err(|error| format!("not a usable path: {error}"))
 }

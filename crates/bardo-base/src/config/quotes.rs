@@ -1,6 +1,6 @@
-//! Settings of the quote sources: which one is asked, where it is, and the key for it.
+//! Settings of the quote sources: the chosen source, its address, and its API key.
 //!
-//! The key comes from the environment alone, so that no file that is shared or shown holds it.
+//! The key comes from the environment only, so that no file that is shared or shown contains it.
 
 use std::path::PathBuf;
 
@@ -8,53 +8,53 @@ use secrecy::SecretString;
 
 use super::{ConfigError, Environment, Origin, Setting, paths};
 
-/// The variable that holds the key of Uniswap's Trading API.
+/// Environment variable that holds the API key of Uniswap's Trading API.
 const KEY: &str = "BARDO_UNISWAP_API_KEY";
-/// Keys are some forty characters; a longer text is something else, pasted by mistake.
+/// Keys have about forty characters; a longer text was pasted by mistake.
 const LONGEST_KEY: usize = 512;
 
-/// Who can be asked for quotes.
+/// A source of quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuoteChoice {
     /// Uniswap's Trading API.
     TradingApi,
-    /// The smart-order-router, run by the user as a program of its own.
+    /// Uniswap's smart-order-router, run by the user as a separate process.
     Sidecar,
-    /// Bardo's own router.
+    /// Bardo's own router over the pools on chain.
     Own,
 }
 
 impl QuoteChoice {
-    /// All of them, with the word they are chosen by.
+    /// All choices, each with its name in the configuration.
     pub const WORDS: [(Self, &'static str); 3] =
         [(Self::TradingApi, "trading-api"), (Self::Sidecar, "sidecar"), (Self::Own, "own")];
 
-    /// What a word chooses.
+    /// Returns the choice with this name.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(choice, _)| *choice)
     }
 
-    /// The word it is chosen by.
+    /// Name of the choice in the configuration.
     pub fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(choice, _)| *choice == self).map_or("own", |(_, word)| word)
     }
 }
 
-/// Which quote source is asked, and where it is.
+/// The chosen quote source and its address.
 #[derive(Debug, Clone, Default)]
 pub struct QuoteSettings {
-    /// Who is to be asked; where nobody says, the first that is set up.
+    /// Chosen source; `None` for the first that is set up.
     pub source: Option<Setting<QuoteChoice>>,
-    /// The key of the Trading API.
+    /// API key of the Trading API.
     pub api_key: Option<Setting<SecretString>>,
-    /// Where the Trading API is, where it is not at its public address.
+    /// Address of the Trading API; `None` for the public one.
     pub api_url: Option<Setting<String>>,
-    /// The sidecar's Unix socket.
+    /// Path of the sidecar's Unix socket.
     pub sidecar_socket: Option<Setting<PathBuf>>,
 }
 
 impl QuoteSettings {
-    /// Who is asked: who was named, or the first that is set up.
+    /// Returns the chosen source, or the first that is set up.
     pub fn choice(&self) -> QuoteChoice {
         match (&self.source, &self.api_key, &self.sidecar_socket) {
             (Some(named), ..) => named.value,
@@ -64,7 +64,7 @@ impl QuoteSettings {
         }
     }
 
-    /// Lays the environment over what the file says.
+    /// Applies environment variables over the settings of the file.
     pub(super) fn over(mut self, environment: &Environment) -> Result<Self, ConfigError> {
         let from =
             |name: &str| environment.get(name).map(|value| (value.to_owned(), Origin::Environment(name.to_owned())));
@@ -91,7 +91,7 @@ impl QuoteSettings {
     }
 }
 
-/// What can be chosen, in words.
+/// Error text that lists the known sources.
 pub(super) fn choices() -> String {
     let words: Vec<&str> = QuoteChoice::WORDS.iter().map(|(_, word)| *word).collect();
     format!("no quote source; known: {}", words.join(", "))

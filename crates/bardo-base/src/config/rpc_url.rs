@@ -1,32 +1,32 @@
-//! Endpoint URLs, which often carry a credential and are therefore never shown whole.
+//! Endpoint URLs. They often carry a credential and are therefore never shown in full.
 
 use std::fmt;
 
 use url::Url;
 
-/// A JSON-RPC endpoint. Printing it shows scheme, host and port only.
+/// A JSON-RPC endpoint. Its `Display` and `Debug` show scheme, host and port only.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RpcUrl(Url);
 
-/// Why a text is not an endpoint. The text itself is never repeated.
+/// Errors of parsing an endpoint URL. The text itself is never repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RpcUrlError {
-    /// No URL.
+    /// The text is not a URL.
     #[error("not a URL: write one such as http://127.0.0.1:8545")]
     NotAUrl,
-    /// A scheme that nothing here speaks.
+    /// The scheme is not supported.
     #[error("unknown scheme: an endpoint starts with http://, https://, ws:// or wss://")]
     Scheme,
-    /// No host.
+    /// The URL has no host.
     #[error("the URL names no host: write one such as http://127.0.0.1:8545")]
     NoHost,
 }
 
 impl RpcUrl {
-    /// Reads an `http`, `https`, `ws` or `wss` URL.
+    /// Parses an `http`, `https`, `ws` or `wss` URL.
     ///
     /// # Errors
-    /// An [`RpcUrlError`] that says what would be right.
+    /// An [`RpcUrlError`] with an example of a valid URL.
     pub fn parse(text: &str) -> Result<Self, RpcUrlError> {
         let url = Url::parse(text.trim()).map_err(|_| RpcUrlError::NotAUrl)?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
@@ -38,17 +38,17 @@ impl RpcUrl {
         Ok(Self(url))
     }
 
-    /// The whole URL, credential included: for connecting, not for showing.
+    /// The full URL including its credential: for connecting, not for display.
     pub fn expose(&self) -> &Url {
         &self.0
     }
 
-    /// Whether it points to this machine.
+    /// True if the URL points to this machine.
     pub fn is_loopback(&self) -> bool {
         match self.0.host() {
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
-            // Names below `localhost` are resolved elsewhere on some systems.
+            // Some systems resolve names below `localhost` elsewhere.
             Some(url::Host::Domain(name)) => name == "localhost",
             None => false,
         }
@@ -56,7 +56,7 @@ impl RpcUrl {
 }
 
 impl RpcUrl {
-    /// Whether everything on the way to it can read and change what is said: neither encrypted nor on this machine.
+    /// True if anyone on the network path can read and alter the traffic: neither encrypted nor on this machine.
     pub fn is_insecure(&self) -> bool {
         matches!(self.0.scheme(), "http" | "ws") && !self.is_loopback()
     }

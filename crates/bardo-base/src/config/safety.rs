@@ -1,30 +1,30 @@
-//! Settings of the safety pipeline: how long it waits for what, and how deep a pool must be before it counts as a
-//! price. What may be done at all is the policy's affair.
+//! Settings of the safety pipeline: its timeouts, and the depth a pool needs to count as a price source. The policy
+//! limits the actions themselves.
 
 use super::{Origin, Setting};
 use crate::units::Usd;
 
-/// The seconds that can be set: key, default, least, most.
+/// Settings in seconds: key, default, minimum, maximum.
 pub(super) const SECONDS: [(&str, u64, u64, u64); 3] = [
     ("permit_seconds", 60, 5, 600),
     ("approval_timeout_seconds", 300, 5, 86_400),
     ("receipt_patience_seconds", 60, 1, 3_600),
 ];
 
-/// Default of `safety.minimum_pool_depth_usd`. To bend the half-hour mean of a pool of this depth by 2 %, about as much has
-/// to be put at risk against every arbitrageur, for half an hour.
+/// Default of `safety.minimum_pool_depth_usd`. To shift the 30-minute mean of a pool of this depth by 2 %, an attacker
+/// must expose about this amount to every arbitrageur for half an hour.
 const MINIMUM_DEPTH: u32 = 50_000;
 
-/// How long the safety pipeline waits for what, and what it takes for a price.
+/// Timeouts of the safety pipeline and requirements for price sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SafetySettings {
-    /// How long a permit serves, in seconds.
+    /// Lifetime of a permit, in seconds.
     pub permit_seconds: Setting<u64>,
-    /// How long a question to the operator waits before it lapses, in seconds.
+    /// Timeout of an approval request, in seconds.
     pub approval_timeout_seconds: Setting<u64>,
-    /// How long a receipt is waited for before the answer is that it is not known yet, in seconds.
+    /// Timeout for a receipt, in seconds; afterwards the result is reported as not yet known.
     pub receipt_patience_seconds: Setting<u64>,
-    /// Dollars that can be traded within 2 % of a pool's mean before that is a price.
+    /// Dollars that must be tradable within 2 % of a pool's mean for the pool to count as a price source.
     pub minimum_pool_depth_usd: Setting<Usd>,
 }
 
@@ -43,7 +43,7 @@ impl Default for SafetySettings {
 }
 
 impl SafetySettings {
-    /// Every setting in seconds, by its key.
+    /// All settings in seconds, with their keys.
     pub fn seconds(&self) -> [(&'static str, &Setting<u64>); 3] {
         [
             ("permit_seconds", &self.permit_seconds),
@@ -52,7 +52,7 @@ impl SafetySettings {
         ]
     }
 
-    /// The setting of that key, to be set.
+    /// The setting with this key, for assignment.
     pub(super) fn seconds_mut(&mut self, key: &str) -> Option<&mut Setting<u64>> {
         match key {
             "permit_seconds" => Some(&mut self.permit_seconds),

@@ -4,7 +4,7 @@ use super::{
     Config, ConfigError, Environment, FileProblem, Flags, KEYS, LogFormat, Origin, RpcUrl, RpcUrlError, TEMPLATE,
 };
 
-/// A folder of its own with this configuration file in it.
+/// Creates a temporary folder with this configuration file.
 fn home(file: &str) -> (tempfile::TempDir, Environment) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.toml"), file).unwrap();
@@ -189,7 +189,7 @@ fn what_only_looks_like_this_machine_is_not_reached_without_encryption() {
         );
         load("allow_insecure_rpc = true", url).unwrap();
         load("[chains.base]\nallow_insecure_rpc = true", url).unwrap();
-        // A table's own word is the stronger one.
+        // The setting of a chain's table overrides the general one.
         load("allow_insecure_rpc = true\n[chains.base]\nallow_insecure_rpc = false", url).unwrap_err();
     }
     for url in [
@@ -358,7 +358,7 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     assert!(told.contains("set, not shown") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
 
     assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
-    // What a brain process may reach.
+    // Files, variables and network that a brain process may access.
     let (_dir, environment) = home("[golem]\nread = [\"/opt/a\"]\nenvironment = [\"X\"]\nnetwork = false\n");
     let open = Config::load(&environment, &Flags::default()).unwrap().golem;
     assert_eq!(open.read.value, [std::path::PathBuf::from("/opt/a")]);
@@ -367,7 +367,7 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     for bad in ["read = \"/x\"", "write = [5]", "network = \"no\"", "environment = [\"bardo_key\"]"] {
         assert_eq!(problem(&format!("[golem]\n{bad}\n")).0, 2, "{bad}");
     }
-    // The role, by flag over file over default, and shown like the rest.
+    // The archetype: flag over file over default, displayed like the other settings.
     let role = |golem: &super::GolemSettings| (golem.archetype.value.clone(), golem.archetype.origin.clone());
     assert_eq!(role(&golem), ("golem-instance".to_owned(), Origin::Default));
     let (_dir, environment) = home("[golem]\narchetype = \"pool-researcher\"\n");
@@ -377,7 +377,7 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     let flags = Flags { archetype: Some("trade-executor".into()), ..Flags::default() };
     let named = Config::load(&environment, &flags).unwrap().golem;
     assert_eq!(role(&named), ("trade-executor".to_owned(), Origin::Flag("--archetype")));
-    // Without an end where nobody gives one; else in minutes, shown as it was set.
+    // No lifespan by default; a configured one is in minutes and displayed as given.
     assert_eq!((golem.lifespan_seconds(), golem.shown().iter().any(|one| one.0 == "lifespan_minutes")), (None, false));
     let (_dir, environment) = home("[golem]\nlifespan_minutes = 120\n");
     let given = Config::load(&environment, &Flags::default()).unwrap().golem;

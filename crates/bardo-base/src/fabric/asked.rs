@@ -1,4 +1,4 @@
-//! Reasons for asking the operator, as values with their figures. Sentences are made from it where they are shown.
+//! Reasons for asking the operator, as values with their figures. Sentences are made from them where they are shown.
 
 use std::fmt;
 
@@ -10,92 +10,91 @@ use crate::format::exact_dollars;
 use crate::text::SafeText;
 use crate::units::{Rounding, Usd};
 
-/// Characters kept of a reason's sentence.
+/// Maximum length of a reason's sentence, in characters.
 const MAX_SENTENCE: usize = 400;
 
-/// A reason for asking the operator. In JSON its fields stand beside `kind`, and its sentence as `words`.
+/// A reason for asking the operator. JSON has its fields beside `kind`, and its sentence as `words`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", remote = "Self")]
 pub enum AskReason {
-    /// The action counts for more dollars than one of the policy's limits lets pass unasked.
+    /// The action counts for more dollars than a limit of the policy permits without approval.
     AboveLimit {
-        /// Its value in dollars, rounded up.
+        /// Value of the action in dollars, rounded up.
         value: Usd,
-        /// What passes unasked, rounded down.
+        /// Maximum value without approval, rounded down.
         limit: Usd,
-        /// The policy's field.
+        /// Field of the policy that sets the limit.
         field: SafeText,
     },
-    /// It counts for more than what passes without the safety-guardian's opinion.
+    /// The action counts for more than the maximum without the safety-guardian's opinion.
     HotLane,
-    /// Its value is unknown.
+    /// The value of the action is unknown.
     ValueUnknown,
-    /// It changes who holds authority.
+    /// The action changes who holds authority.
     Authority,
-    /// It pays somebody for the first time.
+    /// The action pays a recipient for the first time.
     FirstPaid,
-    /// It gives somebody an allowance for the first time.
+    /// The action grants a spender an allowance for the first time.
     FirstAllowed,
-    /// An address in it is easily taken for a known one.
+    /// An address in the action resembles a known one.
     Resembles {
-        /// The address.
+        /// Address in the action.
         who: Address,
-        /// The known address that it begins and ends like.
+        /// Known address with the same beginning and end.
         known: Address,
     },
-    /// It gives or brings a token that no price feed prices.
+    /// The action gives or brings a token without a price feed.
     NoFeed {
-        /// The token's contract.
+        /// Contract of the token.
         token: Address,
     },
     /// The token's only pool contradicts its feed.
     PriceDisputed {
-        /// The token's contract.
+        /// Contract of the token.
         token: Address,
-        /// Dollars by the feed.
+        /// Dollar price of the feed.
         feed: Usd,
-        /// Dollars by the pool.
+        /// Dollar price of the pool.
         pool: Usd,
     },
-    /// It is large enough to wait for a refusal before it goes ahead.
+    /// The action is large enough to wait for a rejection before it proceeds.
     Delay {
-        /// Seconds of the wait, rounded up.
+        /// Length of the wait in seconds, rounded up.
         seconds: u64,
     },
     /// The operator confirms every action of their own.
     ByHand,
-    /// Another process asks; the question can be answered there as well.
+    /// Another process has the request; it can be answered there as well.
     Elsewhere,
-    /// It lets more through than before.
+    /// The change permits more than before.
     Loosens,
-    /// The policy would let more through than before.
+    /// The new policy would permit more than before.
     LoosensPolicy,
-    /// The Golem is dead, and nobody trades with what it holds.
+    /// The Golem is dead, and nobody trades its holdings.
     GolemDied,
-    /// The stop in force says that positions are to be left.
+    /// The stop in force orders positions to be left.
     LeavesPositions,
-    /// After an emergency halt nothing is sold unasked.
+    /// An emergency halt is in force, under which nothing is sold without approval.
     SellsUnderHalt,
-    /// A sentence of a check or of another party, or of a version that this one does not know.
+    /// A sentence of a check, of another party, or of an unknown version.
     Said {
-        /// The sentence.
+        /// The sentence, cleaned.
         text: SafeText,
     },
 }
 
 impl AskReason {
-    /// A sentence of a check or of another party, cleaned.
+    /// Reason with a sentence of a check or of another party, which is cleaned.
     pub fn said(text: impl fmt::Display) -> Self {
         Self::Said { text: SafeText::clean(&text.to_string(), MAX_SENTENCE) }
     }
 
-    /// The sentence, cleaned and cut.
+    /// Sentence of the reason, cleaned and truncated.
     pub fn words(&self) -> SafeText {
         SafeText::clean(&self.to_string(), MAX_SENTENCE)
     }
 
-    /// The reason, from the sentence that recordings before version 3 of the journal carry. A sentence that says
-    /// something else stays one.
+    /// Parses the sentence that recordings before version 3 of the journal carry. An unknown sentence stays a sentence.
     fn of_earlier_versions(sentence: &str) -> Self {
         match sentence {
             "it is above the hot lane" => Self::HotLane,
@@ -104,7 +103,7 @@ impl AskReason {
     }
 }
 
-/// Reads `$2,047.53 is above $1,000.00 (field)`, which earlier versions wrote.
+/// Parses `$2,047.53 is above $1,000.00 (field)`, the form of earlier versions.
 fn above_limit(sentence: &str) -> Option<AskReason> {
     let usd = |figure: &str| figure.strip_prefix('$')?.replace(',', "").parse::<Usd>().ok();
     let (bare, field) = sentence.strip_suffix(')')?.rsplit_once(" (")?;
@@ -115,7 +114,7 @@ fn above_limit(sentence: &str) -> Option<AskReason> {
     Some(AskReason::AboveLimit { value: usd(value)?, limit: usd(limit)?, field })
 }
 
-/// In English, as audit log and answers have it.
+/// English sentence, as in the audit log and in responses.
 impl fmt::Display for AskReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -150,7 +149,7 @@ impl fmt::Display for AskReason {
     }
 }
 
-/// With the sentence beside the fields, for readers that have no words of their own.
+/// Adds the sentence beside the fields, for readers without wording of their own.
 impl Serialize for AskReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -163,7 +162,7 @@ impl Serialize for AskReason {
     }
 }
 
-/// The sentence counts only where it stands alone, or beside a kind that this version does not know.
+/// Uses the sentence only if it stands alone, or beside a kind that this version does not know.
 impl<'de> Deserialize<'de> for AskReason {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Value::deserialize(deserializer)?;

@@ -1,8 +1,8 @@
-//! The bus: sequence, ring, receivers, and the hand-over to the journal.
+//! The event bus: sequence numbers, ring buffer, receivers, and the queue of the journal.
 //!
-//! One short lock orders everything: the number is given, the ring and the journal's queue get the
-//! event, and every receiver reads the ring from a place of its own, many events at a time. So a
-//! receiver costs an emitter nothing, however slow it is.
+//! One short lock orders everything. Under it, an event gets its number and enters the ring and the journal's queue.
+//! Each receiver reads the ring from its own position, many events at a time, so a slow receiver costs an emitter
+//! nothing.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,39 +18,39 @@ use crate::clock::Clock;
 use crate::id::{CallId, GolemId};
 use crate::text::SafeText;
 
-/// Events that may wait for the journal's thread; when there are more, emitting waits for the disk.
+/// Maximum number of events that wait for the journal's thread; beyond it, emitting blocks on the disk.
 const PENDING_LIMIT: usize = 1 << 16;
 
-/// How a fabric is made.
+/// Configuration of a fabric.
 #[derive(Debug, Clone)]
 pub struct FabricConfig {
-    /// Events kept in memory, at least one.
+    /// Number of events kept in memory, at least one.
     pub ring: usize,
-    /// Where the journal goes; without one, what the ring forgets is gone.
+    /// Path of the journal; without one, events that leave the ring are lost.
     pub journal: Option<PathBuf>,
-    /// Stamps the events.
+    /// Clock that stamps the events.
     pub clock: Arc<dyn Clock>,
 }
 
-/// The handle everyone emits through; cheap to clone. When the last one goes, the journal is
-/// finished and the receivers end.
+/// Handle for emitting events; cheap to clone. When the last one is dropped, the journal is closed and the receivers
+/// end.
 #[derive(Clone)]
 pub struct Fabric {
     inner: Arc<Inner>,
 }
 
-/// Everything after some event, as far as it is still known.
+/// Events after a given one, as far as they are still available.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// The events, in order and without holes.
+    /// The events, in order and without gaps.
     pub events: Vec<Arc<Event>>,
-    /// The sequence number up to which this is the truth: drop deliveries at or below it.
+    /// Last sequence number that this history covers: drop later deliveries at or below it.
     pub last: u64,
-    /// False when older events than these were asked for and nothing holds them any more.
+    /// False if older events were requested that are no longer available.
     pub complete: bool,
 }
 
-/// A place in the stream of events.
+/// A position in the stream of events.
 #[derive(Debug)]
 pub struct Receiver {
     shared: Arc<Shared>,
@@ -67,11 +67,11 @@ struct Inner {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Receivers wait here for events.
+    /// Signals new events to receivers.
     arrived: Notify,
-    /// The journal's thread waits here for work.
+    /// Signals work to the journal's thread.
     work: Condvar,
-    /// Emitters wait here for room in the queue, `flush` for its turn.
+    /// Signals free space in the queue to emitters, and progress to `flush`.
     progress: Condvar,
     journal_path: Option<PathBuf>,
 }
@@ -82,9 +82,9 @@ struct State {
     ring_limit: usize,
     next: u64,
     pending: Vec<Arc<Event>>,
-    /// The journal holds everything up to here, on disk.
+    /// Sequence number up to which the journal is on disk.
     synced: u64,
-    /// Somebody waits until the journal holds everything up to here.
+    /// Sequence number up to which a caller waits for the disk.
     sync_wanted: u64,
     index: Vec<(u64, u64)>,
     journaling: bool,
@@ -93,7 +93,10 @@ struct State {
 }
 
 impl Fabric {
-    /// Opens the journal, where one is wanted, and starts its thread.
+    /// Opens the journal, if configured, and starts its thread.
+    ///
+    /// # Errors
+    /// A [`JournalError`] if the journal cannot be created or its thread cannot be started.
     pub fn new(config: FabricConfig) -> Result<Self, JournalError> {
         match config.journal.as_deref().map(Journal::create).transpose()? {
             None => Ok(Self::in_memory(config.ring, config.clock)),
@@ -101,7 +104,7 @@ impl Fabric {
         }
     }
 
-    /// A fabric without a journal: what the ring forgets is gone.
+    /// Fabric without a journal: events that leave the ring are lost.
     pub fn in_memory(ring: usize, clock: Arc<dyn Clock>) -> Self {
         Self { inner: Arc::new(Inner { shared: Arc::new(Shared::new(ring, None)), clock, writer: None }) }
     }
@@ -119,26 +122,26 @@ impl Fabric {
         Ok(Self { inner: Arc::new(Inner { shared, clock, writer: Some(writer) }) })
     }
 
-    /// Says it, and returns its sequence number. Waits only when the journal is tens of thousands
-    /// of events behind.
+    /// Emits an event and returns its sequence number. Blocks only when the journal is tens of thousands of events
+    /// behind.
     pub fn emit(&self, golem_id: &GolemId, call_id: Option<CallId>, kind: EventKind) -> u64 {
         let shared = &*self.inner.shared;
         let at = self.inner.clock.now_millis();
-        // Made before the lock is taken: nobody waits for an allocation. Its number is given under the lock.
+        // Allocated before the lock is taken, to keep it short. The number is assigned under the lock.
         let mut event = Arc::new(Event { seq: 0, at, golem_id: golem_id.clone(), call_id, kind });
         let mut state = shared.lock();
         while state.journaling && state.pending.len() >= PENDING_LIMIT {
             state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let seq = state.next;
-        // Nobody else has it yet.
+        // No other reference exists yet, so `get_mut` succeeds.
         if let Some(event) = Arc::get_mut(&mut event) {
             event.seq = seq;
         }
         let forgotten = state.push(event);
         let idle = state.pending.len() == 1;
         drop(state);
-        // The last owner of an old event frees it outside the lock.
+        // Freed outside the lock if this was its last owner.
         drop(forgotten);
         if idle {
             shared.work.notify_one();
@@ -147,16 +150,19 @@ impl Fabric {
         seq
     }
 
-    /// A receiver of everything from now on, allowed to fall `window` events behind before it is
-    /// told of a gap; never more than the ring holds.
+    /// Returns a receiver of all events from now on. It may fall `window` events behind (at most the size of the ring)
+    /// before it gets a gap.
     pub fn subscribe(&self, window: usize) -> Receiver {
         let state = self.inner.shared.lock();
         let window = window.clamp(1, state.ring_limit) as u64;
         Receiver { shared: self.inner.shared.clone(), next: state.next, window }
     }
 
-    /// Everything after the event numbered `after`: from the ring, and from the journal where the
-    /// ring begins later. Reads the disk in the second case, so not for a thread that draws.
+    /// Returns the events after number `after`: from the ring, and from the journal for those that left the ring.
+    /// Reading the journal blocks on the disk, so drawing threads must not call this.
+    ///
+    /// # Errors
+    /// A [`JournalError`] if the journal cannot be written or read.
     pub fn history(&self, after: u64) -> Result<History, JournalError> {
         let shared = &*self.inner.shared;
         let (ring, last, offset) = {
@@ -167,7 +173,7 @@ impl Fabric {
             if after.saturating_add(1) >= first {
                 return Ok(History { events: ring, last, complete: true });
             }
-            // The last line of the index at or before the first event wanted.
+            // Last index entry at or before the first requested event.
             let before = state.index.partition_point(|(seq, _)| *seq <= after + 1);
             (ring, last, before.checked_sub(1).and_then(|at| state.index.get(at)).map_or(0, |(_, offset)| *offset))
         };
@@ -191,7 +197,10 @@ impl Fabric {
         Ok(History { events, last, complete })
     }
 
-    /// Waits until the disk holds everything emitted before this. Blocks.
+    /// Blocks until all earlier events are on disk.
+    ///
+    /// # Errors
+    /// The [`JournalError`] with which the journal failed.
     pub fn flush(&self) -> Result<(), JournalError> {
         let shared = &*self.inner.shared;
         let mut state = shared.lock();
@@ -209,7 +218,7 @@ impl Fabric {
         }
     }
 
-    /// Why the journal is no longer written, if it is not.
+    /// Error with which the journal failed, if it did.
     pub fn fault(&self) -> Option<JournalError> {
         self.inner.shared.lock().failed.clone()
     }
@@ -227,16 +236,17 @@ impl Drop for Inner {
         self.shared.work.notify_all();
         self.shared.arrived.notify_waiters();
         if let Some(writer) = self.writer.take() {
-            // The thread cannot panic but by a fault of its own; its events are then lost anyway.
+            // A panic of the journal's thread has lost its events already; there is nothing to do about it here.
             let _ended = writer.join();
         }
     }
 }
 
 impl Receiver {
-    /// Waits for events and appends up to `limit` of them to `into`; false when the fabric is gone
-    /// and nothing is left. Too far behind, it gets one `fabric:gap` and goes on from the present.
-    /// Dropping the future loses nothing.
+    /// Waits for events and appends up to `limit` of them to `into`.
+    ///
+    /// Returns false when the fabric is gone and no events remain. A receiver that is too far behind gets one
+    /// `fabric:gap` and continues with the present. Dropping the future loses nothing.
     pub async fn receive(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> bool {
         loop {
             let shared = self.shared.clone();
@@ -249,7 +259,7 @@ impl Receiver {
         }
     }
 
-    /// As [`Self::receive`] without waiting: false when there was nothing.
+    /// Same as [`Self::receive`] without waiting: false if no event is available.
     pub fn try_receive(&mut self, into: &mut Vec<Arc<Event>>, limit: usize) -> bool {
         matches!(self.take(into, limit), Taken::Some)
     }
@@ -263,7 +273,7 @@ impl Receiver {
         let newest = state.ring.back();
         if behind > self.window {
             let gap = FabricGap { missed: behind, first: self.next };
-            // The gap bears the name and number of the last event skipped, and is only told here.
+            // The gap carries the sequence number and Golem of the last skipped event; only this receiver sees it.
             if let Some(last) = newest {
                 into.push(Arc::new(Event {
                     seq: last.seq,
@@ -276,7 +286,7 @@ impl Receiver {
             self.next = state.next;
             return Taken::Some;
         }
-        // `behind` is at most the window, and the window at most the ring, so all of it is there.
+        // `behind` is at most the window, and the window at most the ring, so the ring holds all of it.
         let skip = state.ring.len().saturating_sub(behind as usize);
         let before = into.len();
         into.extend(state.ring.iter().skip(skip).take(limit.max(1)).cloned());
@@ -314,14 +324,14 @@ impl Shared {
         }
     }
 
-    /// A panic while the lock was held leaves whole values behind: nothing between two of them can.
+    /// The state stays consistent if a panic poisons the lock: no operation under it panics between two changes.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Numbers and keeps an event; returns the one the ring forgets.
+    /// Numbers and stores an event; returns the event that leaves the ring.
     fn push(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         self.next += 1;
         if self.journaling {
@@ -333,7 +343,7 @@ impl State {
     }
 }
 
-/// The journal's thread: takes what is pending, writes it, syncs when asked, until closed.
+/// Main loop of the journal's thread: writes pending events and syncs on request, until the fabric is closed.
 fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
     let mut batch = Vec::new();
     loop {
@@ -375,7 +385,7 @@ fn write_journal(shared: &Shared, mut journal: Journal, clock: &dyn Clock) {
     }
 }
 
-/// The journal failed: nothing more is queued for it, and everyone is told.
+/// Handles a failure of the journal: queues no more events for it and emits `fabric:fault`.
 fn give_up(shared: &Shared, journal: &Journal, batch: &[Arc<Event>], reason: &std::io::Error, clock: &dyn Clock) {
     let mut state = shared.lock();
     let first_lost = batch.first().or(state.pending.first()).map_or(state.next, |event| event.seq);

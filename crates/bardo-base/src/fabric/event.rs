@@ -1,6 +1,6 @@
-//! What can be said: one event type, plain payloads, the kinds as the documents name them.
+//! The event type and its payloads, with the kinds that the documents name.
 //!
-//! Payloads of orders and bridges stand in `trade`, those of the Golem's life in `life`.
+//! `trade` defines the payloads of orders and bridges, `life` those of the Golem's life.
 
 mod life;
 mod trade;
@@ -28,29 +28,29 @@ pub use trade::{
     TxPlace,
 };
 
-/// Characters kept of a step's name.
+/// Maximum length of a step's name, in characters.
 const MAX_STEP: usize = 80;
-/// Characters kept of an error's sentence.
+/// Maximum length of an error's sentence, in characters.
 const MAX_MESSAGE: usize = 400;
 
-/// One thing that happened. In JSON the payload's fields stand beside `kind`.
+/// An event. JSON has the payload's fields beside `kind`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Place in the order of the run, from 1 without holes.
+    /// Sequence number within the run, from 1 without gaps.
     pub seq: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time of the event, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// Who acted.
+    /// Golem that acted.
     pub golem_id: GolemId,
-    /// The call it belongs to.
+    /// Call that the event belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
-    /// What happened.
+    /// Kind and payload.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind and payload of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum EventKind {
@@ -60,85 +60,85 @@ pub enum EventKind {
     /// A call reached its next step.
     #[serde(rename = "tool:update")]
     ToolUpdate(ToolUpdate),
-    /// A call has taken longer than its budget; it goes on.
+    /// A call exceeded its latency budget; it continues.
     #[serde(rename = "tool:overrun")]
     ToolOverrun(ToolOverrun),
     /// A call failed; `tool:end` follows.
     #[serde(rename = "tool:error")]
     ToolError(ToolFailed),
-    /// A call is over.
+    /// A call ended.
     #[serde(rename = "tool:end")]
     ToolEnd(ToolEnd),
     /// A check of the safety pipeline decided.
     #[serde(rename = "safety:check")]
     SafetyCheck(SafetyCheck),
-    /// A previewed action may be done once, for a while.
+    /// A previewed action may be committed once, until the permit expires.
     #[serde(rename = "permit:issued")]
     PermitIssued(PermitIssued),
-    /// A permit was used: what it covers is being signed.
+    /// A permit was used: its content is being signed.
     #[serde(rename = "permit:consumed")]
     PermitConsumed(PermitUsed),
     /// A permit was refused.
     #[serde(rename = "permit:refused")]
     PermitRefused(PermitRefused),
-    /// The operator is asked.
+    /// The operator is asked for approval.
     #[serde(rename = "approval:requested")]
     ApprovalRequested(ApprovalRequested),
-    /// The operator has answered, or the question is over for another reason.
+    /// An approval request ended: with the operator's answer or for another reason.
     #[serde(rename = "approval:resolved")]
     ApprovalResolved(ApprovalResolved),
-    /// A transaction of a call is on its way, or has arrived.
+    /// A transaction of a call was submitted or included.
     #[serde(rename = "tx:update")]
     TxUpdate(TxUpdate),
-    /// What a write claimed was compared with what the chain says.
+    /// The claimed outcome of a write was compared with the chain.
     #[serde(rename = "tool:verified")]
     ToolVerified(ToolVerified),
-    /// An auction order has a new standing, or its figures have moved.
+    /// An auction order's status or figures changed.
     #[serde(rename = "order:update")]
     OrderUpdate(Box<OrderUpdate>),
-    /// A bridge order has a new standing.
+    /// A bridge order's status changed.
     #[serde(rename = "intent:update")]
     IntentUpdate(Box<IntentUpdate>),
     /// A chain has a new block.
     #[serde(rename = "chain:block")]
     ChainBlock(ChainBlock),
-    /// A chain became better or worse to reach.
+    /// The reachability of a chain changed.
     #[serde(rename = "chain:health")]
     ChainHealth(ChainHealth),
-    /// The stop ladder went up.
+    /// The stop level rose.
     #[serde(rename = "halt:raised")]
     HaltRaised(HaltChanged),
-    /// The stop ladder went down, or the stop was lifted.
+    /// The stop level fell, or the stop was lifted.
     #[serde(rename = "halt:lowered")]
     HaltLowered(HaltChanged),
-    /// Other rules hold.
+    /// The policy changed.
     #[serde(rename = "policy:changed")]
     PolicyChanged(PolicyChanged),
-    /// How the Golem is doing.
+    /// Health figures of the Golem.
     #[serde(rename = "vitals")]
     Vitals(Box<Vitals>),
     /// The Golem's phase changed.
     #[serde(rename = "phase:changed")]
     PhaseChanged(PhaseChanged),
-    /// The Golem's body shows something else.
+    /// The Golem's sprite changed.
     #[serde(rename = "sprite:changed")]
     SpriteChanged(SpriteChanged),
-    /// What the Golem does now and will do next.
+    /// Present and next activity of the Golem.
     #[serde(rename = "golem:now")]
     GolemNow(GolemNow),
-    /// What the Golem thinks, in its own words.
+    /// A thought of the Golem, in its own words.
     #[serde(rename = "golem:thought")]
     GolemThought(GolemThought),
-    /// What the Golem remembered for a call.
+    /// Memories that the Golem used for a call.
     #[serde(rename = "golem:memory")]
     MemoryHits(MemoryHits),
-    /// The Golem changed its playbook, or the change was undone.
+    /// The Golem changed its playbook, or undid a change.
     #[serde(rename = "golem:directive")]
     DirectiveChanged(DirectiveChanged),
-    /// A line of a show, for whoever watches.
+    /// A caption of a scenario, for its audience.
     #[serde(rename = "show:caption")]
     Caption(Caption),
-    /// A receiver was too slow; said to that receiver only, never journaled.
+    /// A receiver was too slow; only that receiver gets this event, and it is never journaled.
     #[serde(rename = "fabric:gap")]
     FabricGap(FabricGap),
     /// The journal can no longer be written.
@@ -149,23 +149,23 @@ pub enum EventKind {
 /// Payload of `tool:start`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolStart {
-    /// Which tool.
+    /// Name of the tool.
     pub tool_name: Cow<'static, str>,
-    /// The parameters worth showing, secrets removed.
+    /// Parameters for display, with secrets removed.
     pub params: Redacted,
     /// Hash of all parameters, see [`super::params_hash`].
     pub params_hash: B256,
-    /// The heartbeat it belongs to, where one runs.
+    /// Heartbeat that the call belongs to, if one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tick: Option<u64>,
-    /// Facts of the tool that its card is drawn from. Recordings of earlier versions lack it; read it
-    /// with [`ToolStart::facts`].
+    /// Facts about the tool for drawing its card. Recordings of earlier versions lack them; read them with
+    /// [`ToolStart::facts`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<ToolFacts>,
 }
 
 impl ToolStart {
-    /// Facts of the tool; in a recording of an earlier version, those of that version.
+    /// Facts about the tool; for a recording of an earlier version, the facts of that version.
     pub fn facts(&self) -> ToolFacts {
         self.facts.clone().unwrap_or_else(|| ToolFacts::of_earlier_versions(&self.tool_name))
     }
@@ -174,16 +174,16 @@ impl ToolStart {
 /// Payload of `tool:update`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolUpdate {
-    /// The step's name, from the tool's own list.
+    /// Name of the step, from the tool's own list.
     pub step: SafeText,
-    /// Its place in that list, from 1.
+    /// Position in that list, from 1.
     pub index: u32,
-    /// How many steps the list has.
+    /// Number of steps in that list.
     pub of: u32,
 }
 
 impl ToolUpdate {
-    /// The step called `name` of a tool's list; `None` where the tool has no such step.
+    /// Returns the step called `name` of a tool's list; `None` if the tool has no such step.
     pub fn named(steps: &'static [&'static str], name: &str) -> Option<Self> {
         let at = steps.iter().position(|step| *step == name)?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -195,25 +195,24 @@ impl ToolUpdate {
 /// Payload of `tool:overrun`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolOverrun {
-    /// The budget, in milliseconds.
+    /// Latency budget in milliseconds.
     pub budget_ms: u64,
 }
 
 /// Payload of `tool:error`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolFailed {
-    /// The error.
+    /// Code of the error.
     pub error_code: ErrorCode,
-    /// What was wrong, in a sentence.
+    /// Message of the error, in one sentence.
     pub error_message: SafeText,
-    /// The checks that stand against the call. Recordings before version 3 lack them; read them with
-    /// [`ToolFailed::blocked`].
+    /// Checks that block the call. Recordings before version 3 lack them; read them with [`ToolFailed::blocked`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<SafetyCheck>>,
 }
 
 impl ToolFailed {
-    /// The event of an error.
+    /// Payload for an error.
     pub fn of(error: &ToolError) -> Self {
         Self {
             error_code: error.code(),
@@ -222,7 +221,7 @@ impl ToolFailed {
         }
     }
 
-    /// The checks that stand against the call; in a recording of an earlier version, those that its message names.
+    /// Checks that block the call; for a recording of an earlier version, those that its message names.
     pub fn blocked(&self) -> Cow<'_, [SafetyCheck]> {
         match &self.checks {
             Some(checks) => Cow::Borrowed(checks),
@@ -231,35 +230,35 @@ impl ToolFailed {
     }
 }
 
-/// What came of a call, by its own word.
+/// Outcome of a call as the tool reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndState {
-    /// It did what was asked.
+    /// The call did what was requested.
     Done,
-    /// It showed what would happen; nothing changed.
+    /// The call showed what would happen; nothing changed.
     Rehearsed,
-    /// An order was handed in, and can fill.
+    /// An order was submitted and can fill.
     Placed,
-    /// Something is signed, and how it ends is not known yet.
+    /// A transaction or order is signed, and its outcome is not known yet.
     Unclear,
-    /// It did not do what was asked.
+    /// The call did not do what was requested.
     NotDone,
 }
 
 /// Payload of `tool:end`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolEnd {
-    /// Whether nothing went wrong. An order that was only handed in, and a rehearsal, went well too.
+    /// True if nothing went wrong, including for submitted orders and rehearsals.
     pub success: bool,
-    /// What came of it; absent in journals from before it was told.
+    /// Outcome of the call; absent in journals of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<EndState>,
-    /// From start to end, in milliseconds.
+    /// Duration of the call, in milliseconds.
     pub duration_ms: u64,
-    /// The few fields of the result worth a line; `null` when it failed.
+    /// Main fields of the result, for one line; `null` if the call failed.
     pub result_summary: Value,
-    /// The whole result, where a widget draws it.
+    /// Full result, if a widget draws it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
 }
@@ -267,52 +266,52 @@ pub struct ToolEnd {
 /// A result and the widget that draws it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Card {
-    /// Which widget.
+    /// Widget that draws the result.
     pub widget: CardKind,
-    /// The tool's output.
+    /// Output of the tool.
     pub data: Value,
-    /// What the tool says beside it.
+    /// Additional hints of the tool for the widget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<Value>,
 }
 
-/// How a check decided.
+/// Decision of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
-    /// Nothing stands against it.
+    /// No rule blocks the action.
     Passed,
-    /// Passed, and the operator should read why it was close.
+    /// Passed, but close to a limit; the operator should read why.
     Warned,
-    /// It may not go on.
+    /// The action may not proceed.
     Blocked,
 }
 
 /// Payload of `permit:issued`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermitIssued {
-    /// Which permit.
+    /// Id of the permit.
     pub permit_id: PermitId,
-    /// Binds the framed bytes, the policy's version and the bounds.
+    /// Hash that binds the signing payload, the policy version and the bounds.
     pub simulation_hash: B256,
-    /// What will be true afterwards.
+    /// Expected result of the action, in words.
     pub expected_outcome: SafeText,
-    /// Until when it serves, in milliseconds since the Unix epoch.
+    /// Expiry of the permit, in milliseconds since the Unix epoch.
     pub expires_at: u64,
-    /// Whether the operator is told when it is done, without being asked.
+    /// True if the operator is notified after the action, without being asked before it.
     #[serde(default)]
     pub notify: bool,
-    /// What the simulation found: each balance of the account that moves, and the gas.
+    /// Simulated balance changes of the account, including gas.
     #[serde(default)]
     pub changes: Vec<SimulatedChange>,
-    /// The least that a trade brings; recordings before version 3 of the journal lack it, read it with
+    /// Minimum output of a trade. Recordings before version 3 of the journal lack it; read it with
     /// [`PermitIssued::least`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_out: Option<LeastOut>,
 }
 
 impl PermitIssued {
-    /// The least that a trade brings; in a recording of an earlier version, as its sentence has it.
+    /// Minimum output of a trade; for a recording of an earlier version, as its sentence has it.
     pub fn least(&self) -> Option<LeastOut> {
         self.least_out.clone().or_else(|| {
             let (_, least) = self.expected_outcome.as_str().split_once(">= ")?;
@@ -323,132 +322,132 @@ impl PermitIssued {
     }
 }
 
-/// The least that a trade brings, in whole tokens.
+/// Minimum output of a trade, in whole tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeastOut {
-    /// The figure, with all its digits.
+    /// Amount in whole tokens, with all its digits.
     pub amount: SafeText,
-    /// The token.
+    /// Symbol of the token.
     pub symbol: SafeText,
 }
 
-/// A balance of the account in a simulation, in whole tokens.
+/// A balance change of the account in a simulation, in whole tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedChange {
-    /// Of what; an address where the token has no name here.
+    /// Symbol of the token; its address if the token has no known name.
     pub symbol: SafeText,
-    /// The token's contract; `None` for the chain's coin.
+    /// Contract of the token; `None` for the native token.
     pub address: Option<Address>,
-    /// By how much, with its sign.
+    /// Signed difference of the balance.
     pub change: SafeText,
-    /// Before; empty where it is not known.
+    /// Balance before; empty if unknown.
     pub before: SafeText,
-    /// After.
+    /// Balance after the simulation.
     pub after: SafeText,
-    /// Whether it is what the gas costs.
+    /// True if the change is the cost of gas.
     pub gas: bool,
 }
 
 /// Payload of `permit:consumed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermitUsed {
-    /// Which permit.
+    /// Id of the permit.
     pub permit_id: PermitId,
-    /// What it bound.
+    /// Simulation hash that the permit bound.
     pub simulation_hash: B256,
 }
 
 /// Payload of `permit:refused`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermitRefused {
-    /// Which permit.
+    /// Id of the permit.
     pub permit_id: PermitId,
-    /// The error it was refused with.
+    /// Error code of the refusal.
     pub code: ErrorCode,
-    /// Why.
+    /// Reason of the refusal.
     pub why: SafeText,
 }
 
-/// Payload of `approval:requested`. The whole request travels on the channel of approvals.
+/// Payload of `approval:requested`. The full request travels on the approvals channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequested {
-    /// Which permit waits for it.
+    /// Permit that waits for the approval.
     pub permit_id: PermitId,
-    /// What is asked, in one line.
+    /// Summary of the request, in one line.
     pub title: SafeText,
-    /// Why it is asked.
+    /// Reasons for asking the operator.
     pub reasons: Vec<AskReason>,
-    /// When the question is over, in milliseconds since the Unix epoch.
+    /// End of the request, in milliseconds since the Unix epoch.
     pub lapses_at: u64,
-    /// Whether it goes ahead then, unless somebody says no; else it lapses.
+    /// True if the action proceeds at the end unless it is rejected; otherwise the request lapses.
     #[serde(default)]
     pub passes_by_itself: bool,
 }
 
-/// How a question to the operator ended.
+/// Outcome of an approval request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalOutcome {
-    /// Yes, to this.
+    /// Approved for this action only.
     Approved,
-    /// Yes, to this and to more of its kind for a while.
+    /// Approved, together with similar actions for a limited time.
     ApprovedSimilar,
-    /// A smaller amount is wanted.
+    /// The operator wants a smaller amount.
     Edited,
-    /// No.
+    /// Rejected, with or without a comment.
     Refused,
-    /// No, and everything stops.
+    /// Rejected, together with a stop of all actions.
     RefusedAndHalted,
-    /// Nobody answered in time, which is no refusal.
+    /// No answer in time, which is not a rejection.
     Lapsed,
-    /// Nobody needs to answer any more.
+    /// Withdrawn, because an answer became unnecessary.
     Withdrawn,
 }
 
 /// Payload of `approval:resolved`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalResolved {
-    /// Which permit waited for it.
+    /// Permit that waited for the approval.
     pub permit_id: PermitId,
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: ApprovalOutcome,
-    /// The operator's words, where there are some.
+    /// Comment of the operator, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<SafeText>,
 }
 
-/// Where a transaction is.
+/// State of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TxState {
-    /// Signed, and its bytes stored.
+    /// Signed, with its bytes stored.
     Signed,
-    /// Handed to the chain.
+    /// Submitted to an endpoint.
     Sent,
-    /// In a block, and it succeeded.
+    /// Included in a block and successful.
     Confirmed,
-    /// In a block, and it reverted.
+    /// Included in a block and reverted.
     Reverted,
-    /// No endpoint took it, and none ever will: it is as if it had never been.
+    /// Never accepted by any endpoint, now or later: it has no effect.
     Dropped,
-    /// Not known yet; it is followed by its hash.
+    /// Unknown for now; it is tracked by its hash.
     Unclear,
 }
 
 /// Payload of `tx:update`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TxUpdate {
-    /// The chain's id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The transaction.
+    /// Hash of the transaction.
     pub hash: B256,
-    /// Its place in the plan, from 1.
+    /// Position in the plan, from 1.
     pub leg: u32,
-    /// How many transactions the plan has.
+    /// Number of transactions in the plan.
     pub of: u32,
-    /// Where it is.
+    /// State of the transaction.
     pub state: TxState,
-    /// The block it is in.
+    /// Block that includes the transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u64>,
 }
@@ -456,85 +455,85 @@ pub struct TxUpdate {
 /// Payload of `tool:verified`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolVerified {
-    /// What the tool said would happen.
+    /// Outcome that the tool predicted.
     pub expected_outcome: SafeText,
-    /// What did.
+    /// Outcome that was observed.
     pub actual_outcome: SafeText,
-    /// How that is known.
+    /// Source of the observation.
     pub ground_truth_source: Cow<'static, str>,
-    /// Whether the two agree.
+    /// True if prediction and observation agree.
     pub matched: bool,
 }
 
 /// Payload of `chain:block`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainBlock {
-    /// The chain's id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// Its time, in seconds since the Unix epoch.
+    /// Timestamp of the block, in seconds since the Unix epoch.
     pub timestamp: u64,
 }
 
-/// How well a chain can be reached.
+/// Reachability of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChainState {
-    /// Answers, and its blocks are fresh.
+    /// Endpoints answer, and their blocks are fresh.
     Healthy,
-    /// Answers slowly, partly, or with old blocks.
+    /// Endpoints answer slowly, partly, or with old blocks.
     Degraded,
-    /// Does not answer.
+    /// No endpoint answers.
     Down,
-    /// Its endpoints contradict each other.
+    /// Endpoints contradict each other.
     Disputed,
 }
 
 /// Payload of `chain:health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHealth {
-    /// The chain's id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// How it is now.
+    /// Present state of the chain.
     pub state: ChainState,
-    /// Why, where it is not healthy.
+    /// Reason, if the chain is not healthy.
     pub why: SafeText,
 }
 
 /// Payload of `halt:raised` and `halt:lowered`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HaltChanged {
-    /// What is in force now; `null` when nothing is.
+    /// Stop level now in force; `null` if none.
     pub level: Option<StopLevel>,
-    /// Who did it.
+    /// Person or process that changed the level.
     pub by: SafeText,
-    /// Why.
+    /// Reason for the change.
     pub reason: SafeText,
 }
 
 /// Payload of `policy:changed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChanged {
-    /// Names the rules that hold now.
+    /// Hash of the policy now in force.
     pub hash: B256,
-    /// How many times the rules have changed since they were first read, from 1.
+    /// Number of changes since the policy was first read, from 1.
     pub version: u64,
-    /// What is different.
+    /// Fields that differ from the policy before.
     pub changes: Vec<PolicyChange>,
 }
 
-/// One field of a policy that changes. Recordings before version 3 of the journal have a line `field: from → to`.
+/// A changed field of a policy. Recordings before version 3 of the journal have a line `field: from → to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "WrittenChange")]
 pub struct PolicyChange {
-    /// The field.
+    /// Name of the field.
     pub field: SafeText,
-    /// The value before.
+    /// Value before the change.
     pub from: SafeText,
-    /// The value after.
+    /// Value after the change.
     pub to: SafeText,
-    /// Whether it tightens the policy.
+    /// True if the change tightens the policy.
     pub tighter: bool,
 }
 
@@ -562,17 +561,17 @@ impl From<WrittenChange> for PolicyChange {
 /// Payload of `fabric:gap`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricGap {
-    /// How many events were skipped.
+    /// Number of skipped events.
     pub missed: u64,
-    /// Sequence number of the first of them.
+    /// Sequence number of the first skipped event.
     pub first: u64,
 }
 
 /// Payload of `fabric:fault`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricFault {
-    /// What the disk said, and what to do.
+    /// Error of the disk, and advice.
     pub message: SafeText,
-    /// The first event that the journal may lack.
+    /// Sequence number of the first event that the journal may lack.
     pub first_lost: u64,
 }

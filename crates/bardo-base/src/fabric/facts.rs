@@ -1,4 +1,4 @@
-//! Facts of a tool that its calls are drawn from.
+//! Facts about a tool that are needed to draw its calls.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{CapabilityTier, CardKind, ToolMeta};
 
-/// Facts of a tool, carried by the event that begins its call, so that a call can be drawn by whoever knows
-/// no tools.
+/// Facts about a tool, carried by the event that begins its call, so that programs without the tool registry can draw
+/// the call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFacts {
-    /// Its card; without one it is drawn as a plain call.
+    /// Widget of its card; without one, the call is drawn as a plain line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<CardKind>,
-    /// Whether it signs something.
+    /// True if the tool signs.
     #[serde(default)]
     pub signs: bool,
-    /// Its steps, in order, where its card shows them.
+    /// Steps in order, if its card shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Cow<'static, str>>,
 }
 
-/// The steps of `uniswap_execute_swap` before version 2 of the journal.
+/// Steps of `uniswap_execute_swap` before version 2 of the journal.
 const SWAP_STEPS: &[&str] = &[
     "Simulating via Revm",
     "Approving token",
@@ -31,7 +31,7 @@ const SWAP_STEPS: &[&str] = &[
     "Confirming receipt",
 ];
 
-/// The tools that had a card or signed something before recordings carried these facts.
+/// Tools that had a card or signed before recordings carried these facts.
 const EARLIER: &[(&str, Option<CardKind>, bool)] = &[
     ("uniswap_get_quote", Some(CardKind::Quote), false),
     ("uniswap_execute_swap", Some(CardKind::Swap), true),
@@ -47,7 +47,7 @@ const EARLIER: &[(&str, Option<CardKind>, bool)] = &[
 ];
 
 impl ToolFacts {
-    /// The facts of a tool that is here.
+    /// Facts of a registered tool.
     pub fn of(meta: &ToolMeta) -> Self {
         let steps = match meta.card {
             Some(CardKind::Swap) => meta.progress_steps.iter().map(|step| Cow::Borrowed(*step)).collect(),
@@ -56,7 +56,7 @@ impl ToolFacts {
         Self { card: meta.card, signs: meta.capability != CapabilityTier::Read, steps }
     }
 
-    /// The facts of a tool by its name, as they were before recordings carried them.
+    /// Facts of a tool by its name, as they were before recordings carried them.
     pub fn of_earlier_versions(tool: &str) -> Self {
         let Some((_, card, signs)) = EARLIER.iter().find(|(name, _, _)| *name == tool) else { return Self::default() };
         let steps = match card {

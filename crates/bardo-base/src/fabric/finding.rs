@@ -1,4 +1,4 @@
-//! What a check found, as a value with its figures. Sentences are made from it where they are shown.
+//! Findings of the safety checks, as values with their figures. Sentences are made from them where they are shown.
 
 use std::fmt;
 
@@ -13,162 +13,162 @@ use crate::model::{ActionClass, Check, Phase, Rule, StopLevel};
 use crate::text::SafeText;
 use crate::units::{BasisPoints, Usd};
 
-/// Characters kept of a finding's sentence.
+/// Maximum length of a finding's sentence, in characters.
 const MAX_SENTENCE: usize = 400;
 
-/// Seconds of a day, the span over which spending is counted.
+/// Seconds of a day, the window of spending limits.
 const DAY: u64 = 86_400;
-/// Seconds of an hour, the span over which trades are counted.
+/// Seconds of an hour, the window of trade counts.
 const HOUR: u64 = 3_600;
 
-/// What a check found.
+/// Finding of a safety check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Finding {
     /// No stop is in force.
     NoStop,
-    /// A stop is in force, and the action passes it.
+    /// A stop is in force, and it permits the action.
     PassesStop {
-        /// The stop.
+        /// Stop level in force.
         level: StopLevel,
     },
-    /// A stop is in force, and the action does not pass it.
+    /// A stop is in force, and it blocks the action.
     Stopped {
-        /// The stop.
+        /// Stop level in force.
         level: StopLevel,
-        /// The rule.
+        /// Rule that the action violates.
         violations: Vec<Violation>,
     },
     /// A stop is in force, under which agents sign no orders.
     NoOrders {
-        /// The stop.
+        /// Stop level in force.
         level: StopLevel,
-        /// The rule.
+        /// Rule that the action violates.
         violations: Vec<Violation>,
     },
-    /// The phase allows the action.
+    /// The phase permits the action.
     PhaseAllows {
-        /// The phase.
+        /// Phase of the Golem.
         phase: Phase,
         /// Class of the action.
         class: ActionClass,
     },
-    /// The action only takes back, which every phase allows.
+    /// The action only revokes, cancels or refunds, which every phase permits.
     PhaseTakesBack {
-        /// The phase.
+        /// Phase of the Golem.
         phase: Phase,
     },
-    /// The phase does not allow the action.
+    /// The phase does not permit the action.
     PhaseForbids {
-        /// The phase.
+        /// Phase of the Golem.
         phase: Phase,
         /// Class of the action.
         class: ActionClass,
-        /// The rules.
+        /// Rules that the action violates.
         violations: Vec<Violation>,
     },
-    /// Everything that the action touches is on its list.
+    /// Everything that the action touches is on its allowlist.
     Listed,
     /// Dollars that the action spends.
     Spending {
-        /// Of this action.
+        /// Dollars of this action.
         now: Usd,
-        /// Of the window, with this action.
+        /// Dollars of the window, including this action.
         after: Usd,
-        /// Most of the window; `None` without a cap.
+        /// Limit of the window; `None` without a limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<Usd>,
         /// Length of the window, in seconds.
         window_seconds: u64,
     },
-    /// Trades made.
+    /// Number of trades.
     Rate {
-        /// In the window, without this action.
+        /// Trades in the window, without this action.
         made: u32,
-        /// Most of the window.
+        /// Limit of the window.
         limit: u32,
         /// Length of the window, in seconds.
         window_seconds: u64,
     },
-    /// The breaker lets exits and revocations pass.
+    /// The circuit breaker lets exits and revocations pass.
     BreakerExempt,
-    /// Worth of the portfolio.
+    /// Value of the portfolio.
     Equity {
-        /// Now.
+        /// Present value in dollars.
         now: Usd,
-        /// At the highest.
+        /// High-water mark in dollars.
         highest: Usd,
     },
     /// Slippage and price impact of a trade.
     Slippage {
-        /// The slippage that it allows.
+        /// Slippage tolerance of the trade.
         slippage: BasisPoints,
-        /// The price impact by its quote.
+        /// Price impact according to its quote.
         impact: BasisPoints,
     },
-    /// What must arrive is worth what is given, less the allowed loss.
+    /// The minimum output is worth the input, less the permitted loss.
     ArrivalFair,
-    /// Nothing is traded.
+    /// The action does not trade.
     NothingTraded,
     /// The owner changes the rules of the policy contract.
     OwnRules,
     /// The account has no rules in a policy contract.
     NoCage,
-    /// The action is inside the rules of the policy contract.
+    /// The action complies with the rules of the policy contract.
     InsideCage {
-        /// The contract.
+        /// Address of the policy contract.
         contract: Address,
     },
-    /// The simulation did what was declared, and nothing else.
+    /// The simulation had the declared effects and no others.
     Simulated {
-        /// The block that it ran on.
+        /// Block on which the simulation ran.
         block: u64,
-        /// Units of gas.
+        /// Gas used by the simulated transactions.
         gas: u64,
-        /// Balances of the account that move.
+        /// Number of balances of the account that change.
         balances: usize,
     },
-    /// Rules stand against the action.
+    /// The action violates rules.
     Broken {
-        /// Each rule with its figures.
+        /// Each violated rule with its figures.
         violations: Vec<Violation>,
     },
-    /// Rules stand against the action, for one reason that another party gave: an endpoint, a price source, the guardian.
+    /// The action violates rules, for a reason that another party gave: an endpoint, a price source, the guardian.
     BrokenBecause {
-        /// The reason.
+        /// Reason in the other party's words, cleaned.
         why: SafeText,
-        /// Each rule with its figures.
+        /// Each violated rule with its figures.
         violations: Vec<Violation>,
     },
-    /// A sentence of another party, or of a version that this one does not know.
+    /// A sentence of another party, or of an unknown version.
     Said {
-        /// The sentence.
+        /// The sentence, cleaned.
         text: SafeText,
     },
 }
 
 impl Finding {
-    /// A sentence of another party, cleaned.
+    /// Finding with a sentence of another party, which is cleaned.
     pub fn said(text: impl fmt::Display) -> Self {
         Self::Said { text: SafeText::clean(&text.to_string(), MAX_SENTENCE) }
     }
 
-    /// Rules that stand against the action, for a reason that another party gave.
+    /// Finding that the action violates rules, for a reason that another party gave.
     pub fn because(why: impl fmt::Display, violations: Vec<Violation>) -> Self {
         Self::BrokenBecause { why: SafeText::clean(&why.to_string(), MAX_SENTENCE), violations }
     }
 
-    /// What a spending limit finds, in the window of a day.
+    /// Finding of a spending limit, with a window of one day.
     pub fn spending(now: Usd, after: Usd, cap: Option<Usd>) -> Self {
         Self::Spending { now, after, cap, window_seconds: DAY }
     }
 
-    /// What a rate limit finds, in the window of an hour.
+    /// Finding of a rate limit, with a window of one hour.
     pub fn rate(made: u32, limit: u32) -> Self {
         Self::Rate { made, limit, window_seconds: HOUR }
     }
 
-    /// The rules that stand against the action.
+    /// Rules that the action violates.
     pub fn violations(&self) -> &[Violation] {
         match self {
             Self::Stopped { violations, .. }
@@ -196,19 +196,18 @@ impl Finding {
         }
     }
 
-    /// The sentence, cleaned and cut.
+    /// Sentence of the finding, cleaned and truncated.
     pub fn sentence(&self) -> SafeText {
         SafeText::clean(&self.to_string(), MAX_SENTENCE)
     }
 
-    /// What a check found, from the sentence that recordings before version 3 of the journal carry. A sentence that says
-    /// something else stays one.
+    /// Parses the sentence that recordings before version 3 of the journal carry. An unknown sentence stays a sentence.
     pub fn of_earlier_versions(check: Check, sentence: &SafeText) -> Self {
         earlier(check, sentence.as_str()).unwrap_or_else(|| Self::Said { text: sentence.clone() })
     }
 }
 
-/// In English, as audit log and answers have it.
+/// English sentence, as in the audit log and in responses.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -257,18 +256,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check of the safety pipeline decided; payload of `safety:check`.
+/// Decision of a safety check; payload of `safety:check`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SafetyCheck {
-    /// The check.
+    /// Check that decided.
     pub check: Check,
-    /// How it decided.
+    /// Decision of the check.
     pub outcome: CheckOutcome,
-    /// What it found.
+    /// Finding behind the decision.
     pub finding: Finding,
 }
 
-/// With the sentence beside the finding, for readers that have no words of their own.
+/// Adds the sentence beside the finding, for readers without wording of their own.
 impl Serialize for SafetyCheck {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -283,7 +282,7 @@ impl Serialize for SafetyCheck {
     }
 }
 
-/// The sentence counts only where there is no finding, or none that this version knows.
+/// Uses the sentence only if the finding is absent or unknown to this version.
 impl<'de> Deserialize<'de> for SafetyCheck {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -304,8 +303,8 @@ impl<'de> Deserialize<'de> for SafetyCheck {
     }
 }
 
-/// Blocked checks, from the message of a refusal in a recording before version 3 of the journal; none where the message
-/// is not made of them.
+/// Parses the blocked checks from the message of a refusal, in a recording before version 3 of the journal; empty if
+/// the message has another form.
 pub(super) fn checks_of_earlier_versions(message: &str) -> Vec<SafetyCheck> {
     let mut found: Vec<(Check, Vec<&str>)> = Vec::new();
     for part in message.split("; ") {
@@ -324,7 +323,7 @@ pub(super) fn checks_of_earlier_versions(message: &str) -> Vec<SafetyCheck> {
     found.into_iter().map(check).collect()
 }
 
-/// Reads a sentence of earlier versions; `None` where it is none of theirs.
+/// Parses a sentence of an earlier version; `None` if no version wrote it.
 fn earlier(check: Check, sentence: &str) -> Option<Finding> {
     let usd = |figure: &str| figure.strip_prefix('$')?.replace(',', "").parse::<Usd>().ok();
     let bps = |figure: &str| BasisPoints::new(figure.strip_suffix(" bps")?.parse().ok()?).ok();
@@ -403,13 +402,13 @@ fn earlier(check: Check, sentence: &str) -> Option<Finding> {
     Some(found)
 }
 
-/// Rules by name and value: `max_loss_bps: only $154.93 are certain to come in; min_out: …`.
+/// Parses rules with their values: `max_loss_bps: only $154.93 are certain to come in; min_out: …`.
 fn broken(sentence: &str) -> Option<Finding> {
     let mut violations: Vec<(Rule, String)> = Vec::new();
     for part in sentence.split("; ") {
         match part.split_once(": ").map(|(name, value)| (Rule::read(name), value)) {
             Some((rule, value)) if !matches!(rule, Rule::Other(_)) => violations.push((rule, value.to_owned())),
-            // A value may have a semicolon of its own.
+            // A value may itself contain a semicolon.
             _ => match violations.last_mut() {
                 Some((_, value)) => {
                     value.push_str("; ");
@@ -432,7 +431,7 @@ mod tests {
         figure.parse().unwrap()
     }
 
-    /// Every sentence that version 2 of the journal has of a check that passed, as recordings have it.
+    /// Sentences of version 2 of the journal for checks that passed, from recordings.
     const PASSED: [(Check, &str); 15] = [
         (Check::Halt, "no stop is in force"),
         (Check::Halt, "flatten is in force; this passes it"),
@@ -458,7 +457,7 @@ mod tests {
             let read: SafetyCheck = serde_json::from_value(json).unwrap();
             assert!(!matches!(read.finding, Finding::Said { .. }), "{sentence}");
             assert_eq!(read.finding.to_string(), sentence);
-            // As version 3 writes it: the sentence stays for those who read it, and the finding is what counts.
+            // Version 3 keeps the sentence for human readers; only the finding is read back.
             let mut json = serde_json::to_value(&read).unwrap();
             assert_eq!(json["detail"], sentence);
             json["detail"] = "something else".into();

@@ -1,10 +1,9 @@
-//! The journal: one file per run, one event per line, written by a thread of its own. The first line names the version of
-//! the format; files of version 2 and before have none.
+//! The journal: one file per run, one event per line, written by its own thread. The first line states the format
+//! version; files of version 2 and earlier lack it.
 //!
-//! What is emitted has reached the operating system as soon as the writer comes round, so that a
-//! killed process loses at most the events it had not yet handed over; `flush`, and closing, also
-//! tell the disk to keep it. The journal is for reading and replaying: money depends on the ledger, and so that it never
-//! takes the ledger's room on the disk, it ends at a size.
+//! The writer passes events to the operating system in batches, so a killed process loses at most the events of the
+//! pending batch. `flush` and closing also sync the disk. The journal is for reading and replaying only: money depends
+//! on the ledger. The journal has a maximum size, so that it never takes the ledger's disk space.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom, Write};
@@ -17,79 +16,79 @@ use super::event::Event;
 use crate::regular_file;
 use crate::text::SafeText;
 
-/// The version of the format that is written. 3: findings, reasons and changes as values.
+/// Format version that is written. 3: findings, reasons and changes as values.
 const VERSION: u32 = 3;
-/// Bytes gathered before they are handed to the operating system.
+/// Bytes buffered before they are passed to the operating system.
 const CHUNK: usize = 1 << 20;
 /// Bytes between two entries of the index.
 const INDEX_STEP: u64 = 1 << 20;
-/// Bytes at which a journal ends: weeks of a Golem that says as much as it can.
+/// Maximum size of a journal, in bytes: weeks of a Golem that emits at its maximum rate.
 const MOST: u64 = 4 << 30;
-/// The longest line that is read, in bytes: a hundred times the longest that is written.
+/// Longest line that is read, in bytes: a hundred times the longest line that is written.
 const LONGEST_LINE: u64 = 4 << 20;
 
-/// What can go wrong with the journal.
+/// Errors of the journal.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum JournalError {
-    /// It could not be made.
+    /// The file could not be created.
     #[error("cannot create the journal {path}: {reason}; choose a data folder that can be written")]
     Create {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: String,
     },
-    /// It could not be written.
+    /// The file could not be written.
     #[error(
         "cannot write the journal {path}: {reason}; events from {first_lost} on are not in it: free or mend the disk and start again"
     )]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: String,
-        /// The first event that may be missing.
+        /// Sequence number of the first event that may be missing.
         first_lost: u64,
     },
-    /// It could not be read.
+    /// The file could not be read.
     #[error("cannot read the journal {path}: {reason}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         reason: String,
     },
-    /// It was written by a later version of Bardo.
+    /// A later version of Bardo wrote the file.
     #[error(
         "{path} is a recording of version {found}, and this Bardo reads up to version {VERSION}: replay it with the Bardo that made it, or a later one"
     )]
     Later {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The version that its first line names.
+        /// Format version in its first line.
         found: u32,
     },
-    /// A line is no event.
+    /// A line is not an event.
     #[error("{path} line {line}: {reason}")]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: SafeText,
     },
 }
 
-/// The first line of a journal.
+/// First line of a journal.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
-    /// The version of the format.
+    /// Version of the format, see [`VERSION`].
     journal: u32,
 }
 
-/// The file while it is being written.
+/// A journal file that is being written.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -97,12 +96,12 @@ pub(super) struct Journal {
     buffer: Vec<u8>,
     written: u64,
     most: u64,
-    /// Sequence number and offset of a line now and then, for reading from the middle.
+    /// Sequence number and byte offset of a line at intervals, for reading from the middle.
     index: Vec<(u64, u64)>,
 }
 
 impl Journal {
-    /// Makes the file, readable by its owner alone. An existing one is refused, not overwritten.
+    /// Creates the file, readable by its owner only. An existing file is an error and is not overwritten.
     pub(super) fn create(path: &Path) -> Result<Self, JournalError> {
         let create = |reason: io::Error| JournalError::Create { path: path.to_owned(), reason: reason.to_string() };
         let mut options = OpenOptions::new();
@@ -112,13 +111,13 @@ impl Journal {
         Ok(Self::over(path, options.open(path).map_err(create)?))
     }
 
-    /// Writes to a file that is open already, from its beginning.
+    /// Writes to an open file from its beginning.
     pub(super) fn over(path: &Path, file: File) -> Self {
         let buffer = Vec::with_capacity(CHUNK);
         Self { path: path.to_owned(), file, buffer, written: 0, most: MOST, index: Vec::new() }
     }
 
-    /// The same, ending at so many bytes.
+    /// Sets a smaller maximum size, in bytes.
     #[cfg(test)]
     pub(super) fn at_most(mut self, bytes: u64) -> Self {
         self.most = bytes;
@@ -129,7 +128,7 @@ impl Journal {
         &self.path
     }
 
-    /// Writes a batch and hands it to the operating system. Returns the index entries it adds.
+    /// Writes a batch and passes it to the operating system. Returns the index entries it adds.
     pub(super) fn append(&mut self, batch: &[Arc<Event>]) -> io::Result<Vec<(u64, u64)>> {
         let mut entries = Vec::new();
         if self.written == 0 && self.buffer.is_empty() {
@@ -152,7 +151,7 @@ impl Journal {
         Ok(entries)
     }
 
-    /// Tells the disk to keep what was written.
+    /// Syncs the written data to disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -168,13 +167,16 @@ impl Journal {
     }
 }
 
-/// Reads a journal from its beginning. A last line without its end, as a crash leaves it, is not an
-/// event and is left out; any other line that is no event is an error.
+/// Reads a journal from its beginning. An incomplete last line, as a crash leaves it, is skipped.
+///
+/// # Errors
+/// [`JournalError::Read`] if the file cannot be read, [`JournalError::Later`] for a later format, and
+/// [`JournalError::Line`] for any other line that is not an event.
 pub fn read(path: &Path) -> Result<impl Iterator<Item = Result<Event, JournalError>>, JournalError> {
     read_from(path, 0)
 }
 
-/// As [`read`], from a byte offset at which a line begins.
+/// Same as [`read`], from the byte offset of a line.
 pub(super) fn read_from(
     path: &Path,
     offset: u64,
@@ -197,7 +199,7 @@ pub(super) fn read_from(
         text.clear();
         line += 1;
         let mut read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text);
-        // Reading from the middle begins at an event.
+        // An offset points to an event, so only a read from the start can meet the header.
         if line == 1
             && offset == 0
             && let Ok(Header { journal: found }) = serde_json::from_slice(&text)

@@ -1,9 +1,9 @@
-//! The event fabric: whatever happens is said here once, in one order, for whoever watches. It holds
-//! nothing that money depends on: the ledger, permits and approvals have keepers of their own.
+//! The event fabric: one totally ordered stream of everything that happens, for screens, logs and recordings. Nothing
+//! that money depends on is stored here: ledger, permits and approvals have their own stores.
 //!
-//! An event gets its sequence number, goes into a bounded ring and to the journal, and wakes the
-//! receivers. A receiver that falls behind is told how many events it missed, takes the
-//! [`History`] and drops what it is delivered at or below [`History::last`].
+//! An event gets a sequence number, enters a bounded ring and the journal, and wakes the receivers. A receiver that
+//! falls behind gets the number of events it missed. It then reads the [`History`] and drops deliveries at or below
+//! [`History::last`].
 
 mod asked;
 mod bus;

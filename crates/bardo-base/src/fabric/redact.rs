@@ -1,4 +1,4 @@
-//! Takes secrets out of parameters before anything is said about them.
+//! Removal of secrets from parameters before they enter events.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,24 @@ use serde_json::{Map, Value};
 
 use crate::text::SafeText;
 
-/// What stands where a secret stood.
+/// Text in place of a secret.
 const REMOVED: &str = "[secret removed]";
-/// What stands for the value of a call that was not understood.
+/// Text in place of the value of a call that matches no schema.
 const UNTOLD: &str = "[not recorded]";
-/// What stands where there was more than an event carries.
+/// Text in place of content beyond the limits of an event.
 const LEFT_OUT: &str = "[more left out]";
-/// The longest text an event carries, in characters; the hash covers all of it.
+/// Maximum length of a text in an event, in characters; the hash covers all of it.
 const TEXT_CHARS: usize = 1_024;
-/// The longest name of a field an event carries, in characters.
+/// Maximum length of a field's name in an event, in characters.
 const NAME_CHARS: usize = 80;
-/// The most values an event carries, objects and lists counted; the hash covers all of them.
+/// Maximum number of values in an event, including objects and lists; the hash covers all of them.
 const MOST_VALUES: usize = 256;
-/// The fewest words of a BIP-39 phrase.
+/// Minimum number of words in a BIP-39 phrase.
 const FEWEST_WORDS: usize = 12;
-/// Hexadecimal digits of a private key.
+/// Number of hexadecimal digits of a private key.
 const KEY_DIGITS: usize = 64;
 
-/// A field is secret when its name, without case and separators, contains one of these.
+/// A field is secret if its name, lower-cased and without separators, contains one of these.
 const SECRET_WORDS: &[&str] = &[
     "password",
     "passphrase",
@@ -44,25 +44,27 @@ const SECRET_WORDS: &[&str] = &[
     "credential",
 ];
 
-/// A field whose name, without case and separators, ends with one of these holds 32 bytes that are no key: a
+/// Endings of field names, lower-cased and without separators, for 32-byte values that are not keys. By shape alone, a
 /// private key looks the same.
 const HASH_WORDS: &[&str] = &["hash", "hashes", "digest", "root", "salt", "topic", "slot", "orderid", "intentid", "tx"];
 
-/// Parameters that may be shown: made by the functions here alone, or read from a journal.
+/// Parameters for display: created only by the functions here, or read from a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Redacted(Value);
 
 impl Redacted {
-    /// Removes the value of every field whose name tells of a secret, or that is among
-    /// `secret_fields` (those a schema marks), at any depth; every text that holds a BIP-39 phrase;
-    /// and of other texts whatever has the shape of a private key, unless the field's name says that
-    /// it is a hash. Texts are cleaned and shortened, and there are no more than 256 values.
+    /// Removes the value of every field whose name indicates a secret or is in `secret_fields` (those that a schema
+    /// marks), at any depth.
+    ///
+    /// Also removes every text that contains a BIP-39 phrase. In other texts it removes every word with the shape of a
+    /// private key, unless the field's name marks a hash. Texts are cleaned and truncated, and at most 256 values are
+    /// kept.
     pub fn new(params: &Value, secret_fields: &[String]) -> Self {
         Self::selected(params, secret_fields, &[])
     }
 
-    /// As [`Self::new`], of the top-level fields `only` where that is not empty.
+    /// Same as [`Self::new`], limited to the top-level fields `only` unless that is empty.
     pub fn selected(params: &Value, secret_fields: &[String], only: &[&str]) -> Self {
         let mut showing = Showing { secret_fields, left: MOST_VALUES };
         Self(match params {
@@ -74,8 +76,8 @@ impl Redacted {
         })
     }
 
-    /// The names of the top-level fields and nothing else: for parameters that fit no schema, so that nobody
-    /// can say which of their values is a secret.
+    /// Keeps only the names of the top-level fields: for parameters that match no schema, whose values might be
+    /// secrets.
     pub fn names(params: &Value) -> Self {
         let Value::Object(fields) = params else { return Self(Value::Null) };
         let mut shown = Map::new();
@@ -89,16 +91,17 @@ impl Redacted {
         Self(Value::Object(shown))
     }
 
-    /// What may be shown.
+    /// Parameters for display, as JSON.
     pub fn value(&self) -> &Value {
         &self.0
     }
 }
 
-/// Keccak-256 of the parameters as JSON without spaces and with sorted keys: the same for the same
-/// call however it was written, and no help in guessing a secret. A field that is secret by its name counts the
-/// same whatever it holds; keys and phrases that were found by their shape, which nobody can guess, count by
-/// their own hash.
+/// Keccak-256 of the parameters as compact JSON with sorted keys.
+///
+/// It is the same for the same call in any notation, and it does not help to guess a secret: the value of a field that
+/// is secret by name is ignored. Keys and phrases that were found by their shape are too random to guess, so they are
+/// replaced by their own hash.
 pub fn hash(params: &Value, secret_fields: &[String]) -> B256 {
     let mut text = String::new();
     canonical(params, "", secret_fields, &mut text);
@@ -147,10 +150,10 @@ fn push_text(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// Parameters on their way into an event.
+/// State while parameters are prepared for an event.
 struct Showing<'a> {
     secret_fields: &'a [String],
-    /// How many values may still be shown.
+    /// Number of values that may still be included.
     left: usize,
 }
 
@@ -223,14 +226,14 @@ fn is_hash_field(name: &str) -> bool {
     HASH_WORDS.iter().any(|word| plain.ends_with(word))
 }
 
-/// Whether a text has twelve words of a BIP-39 phrase in a row: whatever stands between them, whatever else it says.
+/// True if a text contains twelve words of the BIP-39 list in a row, ignoring numbers and separators between them.
 fn holds_phrase(text: &str) -> bool {
     let words = English::get_all();
     let mut run = 0usize;
     for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         // The list is in alphabetical order, and its words have 3 to 8 letters.
         let listed = (3..=8).contains(&word.len()) && words.binary_search(&word.to_ascii_lowercase().as_str()).is_ok();
-        // Phrases are numbered when they are written down.
+        // Numbers do not end a run: written-down phrases are often numbered.
         run = if listed {
             run + 1
         } else if word.bytes().all(|b| b.is_ascii_digit()) {
@@ -245,7 +248,7 @@ fn holds_phrase(text: &str) -> bool {
     false
 }
 
-/// The words of a text with the shape of a private key: 64 hexadecimal digits and not one more, with or without 0x.
+/// Words of a text with the shape of a private key: exactly 64 hexadecimal digits, with or without 0x.
 fn keys(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| {
         let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word);
@@ -318,7 +321,7 @@ mod tests {
         assert_ne!(hash(&json!({"a": 1}), &[]), hash(&json!({"a": 2}), &[]));
     }
 
-    /// The first key of the well-known development mnemonic, worthless: 0xac09…ff80.
+    /// First key of the well-known development mnemonic, without value: 0xac09…ff80.
     const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 
     #[test]
@@ -360,7 +363,7 @@ mod tests {
     fn an_event_carries_so_many_values_and_no_more() {
         let wide = Redacted::new(&json!({"list": vec![1; 5_000]}), &[]);
         let list = wide.value()["list"].as_array().unwrap();
-        // The object and the list count, too.
+        // The object and the list count as values, too.
         assert_eq!((list.len(), list.last()), (MOST_VALUES - 2 + 1, Some(&json!(LEFT_OUT))));
         let many: Map<_, _> = (0..5_000).map(|at| (format!("f{at}"), json!([[]]))).collect();
         let text = Redacted::new(&Value::Object(many.clone()), &[]).value().to_string();

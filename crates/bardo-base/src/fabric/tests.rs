@@ -1,4 +1,4 @@
-//! Whatever becomes of the receivers, the journal has everything, and who resyncs sees the truth.
+//! Tests of the fabric: whatever the receivers do, the journal is complete and a resync gives the true state.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -46,7 +46,7 @@ fn end() -> EventKind {
     EventKind::ToolEnd(ToolEnd { success: true, state: None, duration_ms: 3, result_summary: Value::Null, card: None })
 }
 
-/// What a screen keeps of the events: per call, how far it is.
+/// State that a screen derives from events: per call, its progress.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Folded {
     last: u64,
@@ -70,7 +70,7 @@ impl Folded {
         }
     }
 
-    /// The protocol of a receiver: on a gap, take the history; at or below it, drop.
+    /// Protocol of a receiver: on a gap, read the history; drop deliveries it covers.
     fn follow(&mut self, fabric: &Fabric, delivered: &[Arc<Event>]) {
         for event in delivered {
             if let EventKind::FabricGap(gap) = &event.kind {
@@ -113,7 +113,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Receivers that drain now and then, lag by any amount, never drain, or go away.
+    /// Receivers that drain occasionally, lag by any amount, never drain, or disappear.
     #[test]
     fn nothing_is_lost_whatever_the_receivers_do(steps in steps(), ring in 1usize..64, window in 1usize..64) {
         let folder = tempfile::tempdir().unwrap();
@@ -320,7 +320,7 @@ fn a_journal_ends_at_its_size_and_says_so() {
     let fabric = Fabric::journaled(1_000, Arc::new(Fixed), Journal::over(&path, file).at_most(2_000)).unwrap();
     for _ in 0..100 {
         fabric.emit(&GolemId::operator(), None, start());
-        // One batch each, so that it ends between two of them. It ends with an error, which is what is looked for.
+        // One batch each, so that the size limit falls between two of them. The error is expected and checked below.
         let _ended = fabric.flush();
     }
     let fault = fabric.fault().unwrap().to_string();

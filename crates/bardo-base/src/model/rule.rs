@@ -1,5 +1,5 @@
-//! Names of the rules that can stand against an action: fields of the policy, rules of the policy contract, and what no
-//! policy can waive.
+//! Names of the rules that can block an action: fields of the policy, rules of the policy contract, and fixed rules
+//! that no policy can waive.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,212 +10,212 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Phase, UnknownName};
 use crate::text::SafeText;
 
-/// Characters kept of a rule's name that is not known here.
+/// Maximum length of an unknown rule's name, in characters.
 const MAX_NAME: usize = 120;
 
-/// What stands before a token in the name of its caps.
+/// Prefix of the rule name for a token's caps.
 const TOKEN_CAPS: &str = "token_caps.";
 
 named! {
-    /// A rule of which there is one.
+    /// A rule without parameters.
     RuleName ("rule") {
-        /// A stop is in force.
+        /// The stop in force does not permit the action.
         Stop = "stop",
-        /// The account's keys are revoked.
+        /// The account's session keys are revoked.
         SessionKeys = "session_keys",
         /// Tools that may be called.
         AllowedTools = "allowed_tools",
-        /// Kinds of action.
+        /// Kinds of action that may be taken.
         AllowedIntentTypes = "allowed_intent_types",
-        /// Chains.
+        /// Chains that may be used.
         AllowedChains = "allowed_chains",
-        /// Tokens.
+        /// Tokens that may be touched.
         AllowedTokens = "allowed_tokens",
         /// Accounts that may act.
         AllowedExecutionWallets = "allowed_execution_wallets",
-        /// Delegated accounts that may act.
+        /// Contract wallets and delegating accounts that may act.
         SafeAddresses = "safe_addresses",
-        /// Protocols.
+        /// Protocols that may be used.
         AllowedProtocols = "allowed_protocols",
-        /// Contracts and their functions.
+        /// Contracts and functions that may be called.
         AllowedContracts = "allowed_contracts",
-        /// Receivers.
+        /// Recipients that may be paid.
         AllowedRecipients = "allowed_recipients",
-        /// Who may be given an allowance.
+        /// Spenders that may get an allowance.
         AllowedSpenders = "allowed_spenders",
-        /// Contracts of the address book that get no allowance, whatever the policy says.
+        /// Contracts of the address book that never receive an allowance, whatever the policy says.
         SpenderRole = "spender_role",
-        /// Contracts of the address book that lose what is sent to them.
+        /// Contracts of the address book that would lose tokens sent to them, or let anyone take them.
         RecipientRole = "recipient_role",
-        /// A value must be known.
+        /// The value must be known.
         Price = "price",
         /// The ledger must be readable.
         Ledger = "ledger",
-        /// Dollars of one trade.
+        /// Dollars in one action.
         MaxSingleTradeUsd = "max_single_trade_usd",
-        /// Dollars of one transaction.
+        /// Dollars in one transaction plan.
         PerTransaction = "spending_limits.per_transaction",
-        /// Dollars of an hour.
+        /// Dollars in one hour.
         MaxHourlySpendUsd = "max_hourly_spend_usd",
-        /// Dollars of a day.
+        /// Dollars in one day.
         MaxDailySpendUsd = "max_daily_spend_usd",
-        /// Dollars of a day, in the table of spending limits.
+        /// Dollars in one day, in the table of spending limits.
         PerDay = "spending_limits.per_day",
-        /// Dollars of 30 days.
+        /// Dollars in 30 days.
         MaxMonthlySpendUsd = "max_monthly_spend_usd",
-        /// Dollars held of one token.
+        /// Dollars held in one token.
         MaxPositionSizeUsd = "max_position_size_usd",
-        /// Dollars held of one token without a price feed.
+        /// Dollars held in one token without a price feed.
         MaxUnfedUsd = "max_unfed_usd",
-        /// Dollars of gas of one action.
+        /// Dollars of gas in one action.
         MaxGasUsd = "max_gas_usd",
-        /// Fee per unit of gas.
+        /// Gas price in gwei.
         MaxFeePerGasGwei = "max_fee_per_gas_gwei",
-        /// Allowances without a limit.
+        /// Permission of unlimited allowances.
         AllowUnlimitedAllowance = "allow_unlimited_allowance",
-        /// Dollars that may be left to be taken.
+        /// Dollars that an allowance may leave available.
         MaxAllowanceUsd = "max_allowance_usd",
-        /// Time for which an allowance or an order may serve.
+        /// Maximum lifetime of an allowance or an order.
         MaxAllowanceSeconds = "max_allowance_seconds",
-        /// Dollars from which a transaction goes to a private relay.
+        /// Dollars above which a transaction goes to a private relay.
         PrivateRpcAboveUsd = "private_rpc_above_usd",
-        /// Dollars from which the operator is asked.
+        /// Dollars above which the operator is asked.
         RequireHumanApprovalAboveUsd = "require_human_approval_above_usd",
-        /// Dollars from which the safety-guardian is asked.
+        /// Dollars above which the safety-guardian is asked.
         HotLane = "spending_limits.hot_lane",
-        /// Trades of an hour.
+        /// Trades in one hour.
         MaxTradesPerHour = "max_trades_per_hour",
-        /// Revocations of an hour.
+        /// Revocations in one hour.
         MaxRevocationsPerHour = "max_revocations_per_hour",
-        /// Calls of a minute.
+        /// Tool calls in one minute.
         MaxToolCallsPerMinute = "max_tool_calls_per_minute",
         /// Time between two trades.
         CooldownSeconds = "cooldown_seconds",
-        /// Hours in which it may act.
+        /// Hours in which the agent may act.
         ActiveHours = "active_hours",
-        /// Fall of the portfolio.
+        /// Drawdown of the portfolio.
         StopLossPct = "stop_loss_pct",
-        /// Failures in a row.
+        /// Number of consecutive failures.
         MaxConsecutiveFailures = "max_consecutive_failures",
-        /// Slippage.
+        /// Slippage tolerance of a trade.
         MaxSlippageBps = "max_slippage_bps",
-        /// Price impact.
+        /// Price impact of a trade.
         MaxPriceImpactBps = "max_price_impact_bps",
-        /// Loss against the market.
+        /// Loss of value of a trade.
         MaxLossBps = "max_loss_bps",
-        /// A quote that feeds and other pools do not explain.
+        /// A quote above the value by feeds and other pools.
         QuoteAboveWitnesses = "quote_above_witnesses",
-        /// Least output of a trade.
+        /// Minimum output of a trade.
         MinOut = "min_out",
-        /// Age of a quote.
+        /// Maximum age of a quote.
         MaxQuoteAgeSeconds = "max_quote_age_seconds",
-        /// Time after which a trade is void.
+        /// The deadline of a trade must lie in the future.
         Deadline = "deadline",
         /// The policy contract must be readable.
         PolicyCage = "policy_cage",
-        /// Calls that the policy contract lists.
+        /// Calls on the policy contract's list.
         CageCalls = "policy_cage.calls",
-        /// Assets that the policy contract lists.
+        /// Assets on the policy contract's list.
         CageAssets = "policy_cage.assets",
-        /// Spenders that the policy contract lists.
+        /// Spenders on the policy contract's list.
         CageSpenders = "policy_cage.spenders",
-        /// The policy contract's most in one transaction.
+        /// Policy contract's limit per transaction.
         CageMaxPerTransaction = "policy_cage.maxPerTransaction",
-        /// The policy contract's most in a day.
+        /// Policy contract's limit per day.
         CageMaxPerDay = "policy_cage.maxPerDay",
-        /// The policy contract's most held.
+        /// Policy contract's limit per position.
         CageMaxPosition = "policy_cage.maxPosition",
-        /// Age of the policy contract's prices.
+        /// Policy contract's maximum age of prices.
         CageMaxPriceAge = "policy_cage.maxPriceAge",
-        /// The policy contract's most lost.
+        /// Policy contract's maximum loss.
         CageMaxLossBps = "policy_cage.maxLossBps",
-        /// The policy contract's deepest fall.
+        /// Policy contract's maximum drawdown.
         CageMaxDrawdownBps = "policy_cage.maxDrawdownBps",
-        /// The policy contract's time between two executions.
+        /// Policy contract's minimum interval between executions.
         CageMinInterval = "policy_cage.minInterval",
-        /// Nothing is signed that was not simulated.
+        /// Every action must be simulated before it is signed.
         RequireSimulation = "require_simulation_before_execution",
-        /// Endpoints must agree.
+        /// The endpoints must agree.
         EndpointsAgree = "endpoints_agree",
-        /// Calldata must say what was declared.
+        /// The calldata must match the declaration.
         Calldata = "calldata",
-        /// The account must sign the proposed call.
+        /// The signing payload must match the proposed call.
         Frame = "frame",
-        /// An order must be sound.
+        /// The order must be valid.
         Order = "order",
-        /// A spender must be declared.
+        /// The spender must be declared.
         Spender = "spender",
-        /// A signature must take what was declared.
+        /// The signature must take only what was declared.
         Signature = "signature",
-        /// A trade must be declared by its flows.
+        /// The declaration of a trade must match its flows.
         Trade = "trade",
-        /// Every transaction must succeed.
+        /// Every transaction must succeed in the simulation.
         Simulation = "simulation",
-        /// Every change must be seen.
+        /// The simulation must have observed every change.
         SimulationComplete = "simulation_complete",
-        /// One transaction moves tokens.
+        /// Only one transaction of a plan may move tokens.
         Plan = "plan",
-        /// Nonces of transactions.
+        /// The account's nonce must advance by the number of its transactions.
         Nonce = "nonce",
-        /// Code stays.
+        /// The account's code must not change.
         Code = "code",
-        /// Delegations stay.
+        /// The account's delegation (EIP-7702) must not change.
         Delegation = "delegation",
-        /// What must come in.
+        /// Minimum of what must arrive.
         Inflow = "inflow",
-        /// What may go out.
+        /// Maximum of what may leave.
         Outflow = "outflow",
-        /// What comes in undeclared.
+        /// No token may arrive without a declaration.
         UndeclaredInflow = "undeclared_inflow",
-        /// Nonces of a token's permits.
+        /// The nonces of a token's permits (ERC-2612) must not change.
         PermitNonce = "permit_nonce",
-        /// Nonces of Permit2.
+        /// Permit2 must use only the nonces that were signed here.
         Permit2Nonce = "permit2_nonce",
-        /// The account's nonce.
+        /// The account's nonce at the entry point (ERC-4337) must not change.
         AccountNonce = "account_nonce",
-        /// Operators of collections.
+        /// Operator approvals of collections must not change.
         Operator = "operator",
-        /// Single tokens.
+        /// Single NFTs must not move undeclared.
         Nft = "nft",
-        /// Writes that cannot be explained.
+        /// Every storage write that concerns the account must be explained.
         UnexplainedWrite = "unexplained_write",
-        /// Receivers must be declared.
+        /// Recipients must be declared.
         Recipient = "recipient",
         /// Allowances must be declared.
         Allowance = "allowance",
     }
 }
 
-/// A rule that can stand against an action, named in JSON as in the policy.
+/// A rule that can block an action, named in JSON as in the policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// One of which there is one.
+    /// A rule without parameters.
     Named(RuleName),
-    /// The matrix of phases and classes of action.
+    /// Classes of action that the phase permits.
     Phase(Phase),
-    /// Exits only in a phase.
+    /// Only exits are permitted in the phase.
     ExitOnly(Phase),
-    /// Share of a position that one trade of a phase may sell.
+    /// Maximum share of a position that one trade of the phase may sell.
     PositionShare(Phase),
-    /// The caps of one token; the whole name, as in the policy.
+    /// Caps of one token, under the full name that the policy uses.
     TokenCaps(SafeText),
-    /// A rule that this version does not know, from a file of another one.
+    /// A rule of another version that this one does not know.
     Other(SafeText),
 }
 
 impl Rule {
-    /// The caps of the token that the policy writes as `token`.
+    /// Rule for the caps of the token that the policy writes as `token`.
     pub fn token_caps(token: &str) -> Self {
         Self::TokenCaps(SafeText::clean(&format!("{TOKEN_CAPS}{token}"), MAX_NAME))
     }
 
-    /// The rule of that written form.
+    /// Parses the written form; an unknown name becomes [`Rule::Other`].
     pub fn read(name: &str) -> Self {
         // The conversion cannot fail.
         name.parse().unwrap_or_else(|never: Infallible| match never {})
     }
 
-    /// The written form.
+    /// Written form of the rule.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Named(name) => name.as_str(),
@@ -244,7 +244,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is this one.
+    /// True if this is the named rule.
     pub fn is(&self, name: RuleName) -> bool {
         *self == Self::Named(name)
     }
@@ -277,7 +277,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// By the written form.
+/// Compares the written form.
 impl PartialEq<&str> for Rule {
     fn eq(&self, name: &&str) -> bool {
         self.as_str() == *name
@@ -309,7 +309,7 @@ mod tests {
             let json = serde_json::to_value(&rule).unwrap();
             assert_eq!(serde_json::from_value::<Rule>(json).unwrap(), rule);
         }
-        // As journals and ledgers of earlier versions have them.
+        // Forms of journals and ledgers of earlier versions.
         for name in ["phase Defensive", "phases.defensive.exit_only", "policy_cage.maxPerDay", "token_caps.8453:native"]
         {
             assert!(!matches!(Rule::read(name), Rule::Other(_)), "{name}");

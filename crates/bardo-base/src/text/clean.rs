@@ -1,35 +1,35 @@
-//! The sanitiser itself: which characters stay, which become a space, which become [`REPLACEMENT`].
+//! The sanitiser: decides which characters stay, become a space, or become [`REPLACEMENT`].
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, UnicodeEmoji, UnicodeGeneralCategory};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Stands where an unseen character was, one for each run of them.
+/// Replacement for each run of removed characters.
 pub const REPLACEMENT: char = '\u{fffd}';
 
-/// The most combining marks one base character keeps; Vietnamese needs none after composition, Hebrew two.
+/// Maximum number of combining marks per base character; Vietnamese needs none after composition, Hebrew two.
 const MAX_MARKS: usize = 2;
 
-/// How many characters of a raw text are looked at, for a result of `max_chars`.
+/// Number of characters of a raw text that are processed for a result of `max_chars`.
 pub(super) fn window(max_chars: usize) -> usize {
     max_chars.saturating_mul(4).saturating_add(16)
 }
 
-/// What becomes of one character.
+/// Treatment of one character.
 enum Fate {
     Keep,
     Space,
     Replace,
-    /// Gone without a trace on screen: what is left looks the same and is the same.
+    /// Removed without a trace: the remaining text looks the same and has the same meaning.
     Drop,
 }
 
-/// The clean form of `raw`; see [`super::SafeText`] for what it promises.
+/// Cleans `raw`; see [`super::SafeText`] for the guarantees.
 pub(super) fn clean(raw: &str, max_chars: usize) -> String {
     if is_plain(raw, max_chars) { raw.to_owned() } else { by_rules(raw, max_chars) }
 }
 
-/// The same, character by character.
+/// Cleans `raw` character by character.
 fn by_rules(raw: &str, max_chars: usize) -> String {
     let mut chars = raw.chars();
     let seen: String = chars.by_ref().take(window(max_chars)).collect();
@@ -38,7 +38,7 @@ fn by_rules(raw: &str, max_chars: usize) -> String {
     let mut text = String::with_capacity(seen.len());
     let mut marks = 0;
     for found in seen.nfc() {
-        // What is already drawn decides, so that cleaning twice changes nothing.
+        // Decides by the characters already kept, so that cleaning is idempotent.
         let previous = text.chars().next_back();
         let is_mark = is_mark(found);
         marks = if is_mark { marks + 1 } else { 0 };
@@ -48,23 +48,23 @@ fn by_rules(raw: &str, max_chars: usize) -> String {
             fate => fate,
         };
         match fate {
-            // A run of spaces is one: it could push the words that matter off the screen.
+            // Runs of spaces collapse: they could push important words off the screen.
             Fate::Space if text.ends_with(' ') => {}
             Fate::Keep => text.push(found),
             Fate::Space => text.push(' '),
-            // A run of unseen characters is one mark: enough to tell, too little to flood.
+            // Runs of removed characters collapse into one replacement, which is visible but cannot flood the screen.
             Fate::Replace if text.ends_with(REPLACEMENT) => {}
             Fate::Replace => text.push(REPLACEMENT),
             Fate::Drop => {}
         }
     }
-    // A mark put in may have separated what composed, or a dropped selector joined what now does.
+    // Composes again: a replacement may have separated characters, or a dropped selector may have joined some.
     let text: String = text.nfc().collect();
     shorten(text.trim_matches(' '), max_chars, more_unseen)
 }
 
-/// Whether `raw` is short printable ASCII without a space too many, which the rules below leave as it is. Nearly all that
-/// we say ourselves is.
+/// True if `raw` is short printable ASCII without surplus spaces, which the rules below leave unchanged. This fast path
+/// covers nearly all of Bardo's own text.
 fn is_plain(raw: &str, max_chars: usize) -> bool {
     let mut after_space = true;
     let plain = raw.len() <= max_chars
@@ -76,7 +76,7 @@ fn is_plain(raw: &str, max_chars: usize) -> bool {
     plain && (!after_space || raw.is_empty())
 }
 
-/// At most `max_chars` characters, cut between the characters a reader sees, and saying so.
+/// Truncates to `max_chars` characters at grapheme boundaries, with `…` at the cut.
 fn shorten(text: &str, max_chars: usize, more_unseen: bool) -> String {
     if !more_unseen && text.chars().count() <= max_chars {
         return text.to_owned();
@@ -99,10 +99,10 @@ fn shorten(text: &str, max_chars: usize, more_unseen: bool) -> String {
 fn fate(found: char) -> Fate {
     use GeneralCategory as Category;
     match found {
-        // The bulk of all text.
+        // Most characters of most texts.
         '!'..='~' => return Fate::Keep,
         ' ' | '\t' | '\n' | '\r' | '\u{0b}' | '\u{0c}' | '\u{85}' => return Fate::Space,
-        // Blank braille cell: a space by another name.
+        // Blank braille cell, which looks like a space.
         '\u{2800}' => return Fate::Space,
         // Text and emoji presentation selectors.
         '\u{fe0e}' | '\u{fe0f}' => return Fate::Drop,
@@ -114,15 +114,15 @@ fn fate(found: char) -> Fate {
             Fate::Replace
         }
         Category::LineSeparator | Category::ParagraphSeparator | Category::SpaceSeparator => Fate::Space,
-        // A ring or a "forbidden" bar around the base: it can cover what it encloses.
+        // A ring or a "forbidden" bar around the base: it can cover the base character.
         Category::EnclosingMark => Fate::Replace,
         Category::NonspacingMark if is_overlay(found) => Fate::Replace,
         _ => Fate::Keep,
     }
 }
 
-/// Letters and marks that draw nothing although their category says otherwise.
-/// (Unicode's `Default_Ignorable_Code_Point` less the categories that [`fate`] replaces whole, and some fillers.)
+/// Letters and marks that draw nothing although their category says otherwise. (Unicode's
+/// `Default_Ignorable_Code_Point` without the categories that [`fate`] replaces as a whole, plus some fillers.)
 fn is_invisible(found: char) -> bool {
     matches!(found,
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -130,7 +130,7 @@ fn is_invisible(found: char) -> bool {
         | '\u{16fe4}' | '\u{1d159}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Single characters that most fonts draw many cells wide, over what follows them.
+/// Single characters that most fonts draw many cells wide, over the following text.
 fn is_giant(found: char) -> bool {
     matches!(
         found,
@@ -152,12 +152,12 @@ fn is_mark(found: char) -> bool {
         )
 }
 
-/// Whether a combining mark may follow: only a letter, or a mark on one, is drawn together with it.
+/// True if a combining mark may follow: only a letter, or a mark on one, is drawn together with it.
 fn carries_marks(previous: Option<char>) -> bool {
     previous.is_some_and(|base| base.is_alphabetic() || is_mark(base))
 }
 
-/// An emoji other than the ASCII digits, `#` and `*`.
+/// True for an emoji other than the ASCII digits, `#` and `*`.
 fn is_pictograph(found: char) -> bool {
     !found.is_ascii() && found.is_emoji_char()
 }

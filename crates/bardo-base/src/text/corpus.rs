@@ -1,6 +1,6 @@
-//! Hostile strings, for the tests of everything that takes or draws text.
+//! Hostile strings, for the tests of everything that accepts or draws text.
 //!
-//! Each must come out of [`super::SafeText::clean`] harmless; every screen is later fed all of them.
+//! [`super::SafeText::clean`] must make each of them harmless; screen tests draw all of them.
 
 /// Strings written to deceive a reader, drive a terminal or flood a screen, by kind.
 pub const HOSTILE: &[(&str, &[&str])] = &[
@@ -263,7 +263,7 @@ pub const HOSTILE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Units that become hostile by repetition, with how often.
+/// Units that become hostile by repetition, with the number of repetitions.
 const FLOODS: &[(&str, usize)] = &[
     ("e\u{301}", 50),
     ("\u{e49}", 60),
@@ -279,7 +279,7 @@ const FLOODS: &[(&str, usize)] = &[
     ("\u{202e}", 300),
 ];
 
-/// Every hostile string, the floods included, with a readable one behind each flood.
+/// Every hostile string, including the floods; each flood also appears before and after a readable symbol.
 pub fn all() -> impl Iterator<Item = String> {
     let single = HOSTILE.iter().flat_map(|(_, strings)| strings.iter().map(|text| (*text).to_owned()));
     let floods = FLOODS.iter().flat_map(|(unit, times)| {

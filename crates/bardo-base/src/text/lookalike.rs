@@ -1,40 +1,40 @@
-//! Does a symbol imitate another one?
+//! Detection of symbols that imitate others.
 //!
-//! Skeletons are those of Unicode's security mechanisms (UTS #39, "confusables"), made stricter for symbols:
-//! case, punctuation, compatibility forms and the digits that pass for letters do not count as a difference.
-//! Not noticed, because honest symbols are as close: letters swapped, added or left out.
+//! Skeletons follow Unicode's security mechanisms (UTS #39, "confusables"), made stricter for symbols: case,
+//! punctuation, compatibility forms and digits that pass for letters do not count as a difference. Swapped, added or
+//! missing letters are not detected, because honest symbols are that similar, too.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::{MixedScript, skeleton};
 
 use super::SafeText;
 
-/// A symbol that can be taken for another.
+/// A symbol that can be mistaken for another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lookalike {
-    /// The known symbol it can be taken for, where it is one.
+    /// Known symbol that it can be mistaken for, if any.
     pub of: Option<String>,
-    /// What makes it one.
+    /// Reason of the match.
     pub why: Why,
 }
 
-/// What makes a symbol a lookalike, the gravest reason first.
+/// Reason that a symbol is a lookalike, the gravest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The very symbol of something else.
+    /// Identical to the symbol of another token.
     SameSymbol,
-    /// Characters that cannot be seen were in it.
+    /// Contained invisible characters.
     HiddenCharacters,
-    /// Letters of several writing systems in one word.
+    /// Mixes letters of several scripts.
     MixedScripts,
-    /// Other letters that look the same.
+    /// Uses other letters that look the same.
     ConfusableLetters,
-    /// The same but for case or punctuation.
+    /// Differs only in case or punctuation.
     SmallDifference,
 }
 
 impl Why {
-    /// In words, to follow "this symbol".
+    /// Predicate that follows "this symbol" in a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Self::SameSymbol => "is the same symbol",
@@ -55,9 +55,9 @@ impl std::fmt::Display for Lookalike {
     }
 }
 
-/// Whether `symbol` can be taken for one of `known`, or is built to be taken for something.
+/// Returns a match if `symbol` can be mistaken for one of `known`, or is built to deceive.
 ///
-/// A symbol that *equals* a known one is no lookalike here: that two tokens share a symbol is seen by address.
+/// A symbol that *equals* a known one is not a lookalike here: addresses distinguish tokens with the same symbol.
 pub fn lookalike<'a>(symbol: &SafeText, known: impl IntoIterator<Item = &'a str>) -> Option<Lookalike> {
     let text = symbol.as_str();
     let shape = shape(text);
@@ -89,10 +89,10 @@ fn plain(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// One string for all texts that can be taken for each other.
+/// Canonical form that is equal for all texts that can be mistaken for each other.
 fn shape(text: &str) -> String {
-    // Compatibility forms first (fullwidth, mathematical, circled), then the look, then case, then the look of
-    // that: capital I and small l meet only after both steps.
+    // Compatibility forms first (fullwidth, mathematical, circled), then the skeleton, then case, then the skeleton
+    // again: capital I and small l only meet after both steps.
     let compatible: String = text.nfkc().collect();
     let seen: String = skeleton(&compatible).flat_map(char::to_lowercase).collect();
     let letters: String = skeleton(&seen)

@@ -1,9 +1,9 @@
-//! Text from outside is hostile: it enters through [`SafeText::clean`] and nowhere else.
+//! Sanitised text: external text is hostile, and [`SafeText::clean`] is its only entry.
 //!
-//! Token names, revert strings, RPC errors, an agent's words: whoever wrote them may want to move the cursor,
-//! hide a character, turn a line around or drown the screen. What comes out of here cannot.
+//! Token names, revert strings, RPC errors and an agent's words may try to move the cursor, hide characters, reverse a
+//! line or flood the screen. A [`SafeText`] cannot.
 //!
-//! Not here: what is *said* by a text. Whether a symbol imitates another is [`lookalike`]'s question.
+//! The meaning of a text is not checked here; [`lookalike`] detects symbols that imitate others.
 
 mod clean;
 pub mod corpus;
@@ -18,14 +18,14 @@ use unicode_width::UnicodeWidthStr;
 pub use clean::REPLACEMENT;
 pub use lookalike::{Lookalike, lookalike};
 
-/// The longest text that is taken back from a file or a message of our own.
+/// Maximum length of a text that is read from Bardo's own files and messages, in characters.
 const MAX_STORED_CHARS: usize = 65_536;
 
-/// Outside text in which everything that could move a cursor, hide, reorder or flood has been made visible.
+/// External text in which everything that could move a cursor, hide, reorder or flood has been removed visibly.
 ///
-/// The text is in Unicode normalisation form C, so that two spellings of one letter are one text. It holds no
-/// control, format, private or unassigned character, no line break, no space but the plain one, no two of
-/// these in a row and none at its ends. [`REPLACEMENT`] stands where something unseen was, so that a gap is never silent.
+/// The text is in Unicode normalisation form C, so that two spellings of one letter are equal. It contains no control,
+/// format, private-use or unassigned character and no line break. Its only white space is the plain space, never two in
+/// a row and never at an end. [`REPLACEMENT`] marks removed characters, so that a gap is never silent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SafeText {
     text: String,
@@ -42,9 +42,9 @@ impl SafeText {
         Self { text, altered }
     }
 
-    /// Cleans bytes that claim to be UTF-8; what is not becomes [`REPLACEMENT`].
+    /// Cleans bytes that should be UTF-8; invalid bytes become [`REPLACEMENT`].
     pub fn clean_bytes(raw: &[u8], max_chars: usize) -> Self {
-        // No character takes more than four bytes, and the cleaner looks at no more than this many.
+        // No character takes more than four bytes, and the sanitiser reads at most this many characters.
         let window = raw.get(..clean::window(max_chars).saturating_mul(4)).unwrap_or(raw);
         match String::from_utf8_lossy(window) {
             Cow::Borrowed(valid) => {
@@ -60,29 +60,29 @@ impl SafeText {
         &self.text
     }
 
-    /// Whether this is not, character for character, what came in.
+    /// True if the text differs from its raw form.
     pub fn altered(&self) -> bool {
         self.altered
     }
 
-    /// Whether nothing is left to show.
+    /// True if no characters remain.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Columns it takes on a terminal.
+    /// Width on a terminal, in columns.
     pub fn width(&self) -> usize {
         width(&self.text)
     }
 }
 
-/// Columns `text` takes on a terminal: wide characters count two, combining marks none.
+/// Width of `text` on a terminal, in columns: wide characters count two, combining marks none.
 pub fn width(text: &str) -> usize {
-    // Most of what is measured is ASCII, of which each character takes one.
+    // Most measured text is ASCII, with one column per character.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
 }
 
-/// `text` cut to `columns`, never inside a character a reader sees as one; a cut ends in `…`.
+/// Truncates `text` to `columns` at a grapheme boundary; a cut ends in `…`.
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -101,9 +101,9 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(cut)
 }
 
-/// The candidate most like `word`, if one is close enough to be what was meant.
+/// Returns the candidate most similar to `word`, if it is similar enough for a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer than any name here: nothing is near it, and the comparison would cost.
+    // Longer than any name: nothing is similar, and the comparison would be expensive.
     if word.len() > 64 {
         return None;
     }
@@ -134,14 +134,14 @@ impl PartialEq<String> for SafeText {
     }
 }
 
-/// The text alone, as a string.
+/// Serialises as a plain string.
 impl Serialize for SafeText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
 }
 
-/// Cleaned again, since a file can be edited; the mark is set again where the text still shows why it was.
+/// Cleans again, since a file can be edited. `altered` is restored only where the text still shows it.
 impl<'de> Deserialize<'de> for SafeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = String::deserialize(deserializer)?;

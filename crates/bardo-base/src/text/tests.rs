@@ -1,11 +1,12 @@
-//! What a clean text may hold is stated here by ranges of code points, not by the tables the cleaner uses.
+//! Tests of the sanitiser. The permitted characters are stated as ranges of code points, independent of the sanitiser's
+//! own tables.
 
 use proptest::prelude::*;
 use unicode_normalization::is_nfc;
 
 use super::{Lookalike, REPLACEMENT, SafeText, corpus, fit, lookalike::Why, width};
 
-/// Why `text` may not be drawn, judged by ranges written out from the Unicode charts.
+/// Reason that `text` must not be drawn, judged by ranges written out from the Unicode charts.
 fn offence(text: &str) -> Option<String> {
     let forbidden = |c: char| {
         matches!(u32::from(c),
@@ -20,7 +21,7 @@ fn offence(text: &str) -> Option<String> {
     }
     let mut marks = 0;
     for c in text.chars() {
-        // The combining blocks, and Thai's above-vowels and tones as one example of a script's own marks.
+        // The combining blocks, and Thai's above-vowels and tones as an example of a script's own marks.
         let mark = matches!(u32::from(c), 0x300..=0x36f | 0x483..=0x489 | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff
             | 0x20d0..=0x20ff | 0xe31 | 0xe34..=0xe3a | 0xe47..=0xe4e | 0xfe20..=0xfe2f);
         marks = if mark { marks + 1 } else { 0 };
@@ -103,9 +104,9 @@ fn a_cut_is_visible_and_between_characters() {
     assert_eq!(SafeText::clean("ABCDEF", 4).as_str(), "ABC…");
     assert_eq!(SafeText::clean("ABCD", 4).as_str(), "ABCD");
     assert_eq!(SafeText::clean("A", 0).as_str(), "");
-    // A flag is two characters that are one to the reader.
+    // A flag is two characters that form one grapheme.
     assert_eq!(SafeText::clean("🇩🇪🇫🇷🇪🇸", 4).as_str(), "🇩🇪…");
-    // All that a reader could see lies beyond what is looked at: it still does not pass for empty.
+    // All visible text is beyond the processed window; the result is still not empty.
     assert_eq!(SafeText::clean(&format!("{}x", " ".repeat(1000)), 8).as_str(), "…");
 }
 

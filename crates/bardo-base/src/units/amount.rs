@@ -1,4 +1,4 @@
-//! Amounts of a token in its smallest unit, with the decimals that make them readable.
+//! Amounts of a token in raw units, with the decimals that make them readable.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{NumeralError, digit, split_numeral};
 
-/// The most decimals an amount may have: 10^77 is the largest power of ten below 2^256.
+/// Maximum decimals of an amount: 10^77 is the largest power of ten below 2^256.
 pub const MAX_DECIMALS: u8 = 77;
 
-/// The longest numeral that can mean something: 78 digits, a point, 77 digits, and some room for leading zeros.
+/// Maximum length of a numeral: 78 digits, a point, 77 digits, and some room for leading zeros.
 const MAX_NUMERAL: usize = 160;
 
-/// An amount of some token: `raw / 10^decimals`.
+/// An amount of a token: `raw / 10^decimals`.
 ///
-/// Which token it is belongs to the code that holds it.
+/// The token itself is not part of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct TokenAmount {
@@ -23,7 +23,7 @@ pub struct TokenAmount {
     decimals: u8,
 }
 
-/// The written form, checked again when it is read.
+/// Serialised form, validated when it is read.
 #[derive(Serialize, Deserialize)]
 struct Written {
     raw: U256,
@@ -44,29 +44,29 @@ impl TryFrom<Written> for TokenAmount {
     }
 }
 
-/// Why a text is not an amount.
+/// Errors of parsing or creating an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// Not a plain decimal numeral.
+    /// The text is not a plain decimal numeral.
     #[error(transparent)]
     Numeral(#[from] NumeralError),
-    /// Finer than the token can be divided.
+    /// More fraction digits than the token has decimals.
     #[error("{found} digits after the point, but this token has {decimals} decimals: write at most {decimals}")]
     TooManyFractionDigits {
-        /// Digits found.
+        /// Fraction digits in the text.
         found: usize,
         /// Decimals of the token.
         decimals: u8,
     },
-    /// Above 2^256 − 1 in smallest units.
+    /// More than 2^256 − 1 raw units.
     #[error("the amount is larger than any token can hold (2^256 − 1 of its smallest unit)")]
     TooLarge,
-    /// Decimals no honest token has.
+    /// More decimals than any honest token has.
     #[error("absurd decimals: {0}; a token amount can have at most {MAX_DECIMALS}")]
     AbsurdDecimals(u64),
 }
 
-/// An amount cut for display: rounded toward zero, ending in `…` where anything was cut off.
+/// An amount truncated for display: rounded toward zero, ending in `…` if digits were cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortened {
     text: String,
@@ -74,7 +74,7 @@ pub struct Shortened {
 }
 
 impl Shortened {
-    /// Whether digits other than zero were cut off.
+    /// True if digits other than zero were cut off.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Shortened {
 }
 
 impl TokenAmount {
-    /// An amount of `raw` smallest units.
+    /// Amount of `raw` raw units.
     ///
     /// # Errors
     /// [`AmountError::AbsurdDecimals`] above [`MAX_DECIMALS`].
@@ -98,15 +98,15 @@ impl TokenAmount {
         Ok(Self { raw, decimals })
     }
 
-    /// Ether in wei.
+    /// Amount of ether, from wei.
     pub fn ether(wei: U256) -> Self {
         Self { raw: wei, decimals: 18 }
     }
 
-    /// Reads a plain decimal numeral such as `1.5`, exactly.
+    /// Parses a plain decimal numeral such as `1.5`, exactly.
     ///
     /// # Errors
-    /// An [`AmountError`] that says what was wrong; nothing is ever rounded.
+    /// An [`AmountError`] that describes the fault; the text is never rounded.
     pub fn parse(text: &str, decimals: u8) -> Result<Self, AmountError> {
         if decimals > MAX_DECIMALS {
             return Err(AmountError::AbsurdDecimals(decimals.into()));
@@ -126,17 +126,17 @@ impl TokenAmount {
         Ok(Self { raw, decimals })
     }
 
-    /// Smallest units.
+    /// Number of raw units.
     pub fn raw(&self) -> U256 {
         self.raw
     }
 
-    /// Digits after the point; at most [`MAX_DECIMALS`].
+    /// Number of decimals; at most [`MAX_DECIMALS`].
     pub fn decimals(&self) -> u8 {
         self.decimals
     }
 
-    /// At most `fraction_digits` after the point, rounded toward zero; it says so where digits were lost.
+    /// Truncates to at most `fraction_digits` decimals; the result marks lost digits.
     pub fn shortened(&self, fraction_digits: usize) -> Shortened {
         let (whole, fraction) = self.digits();
         let kept = fraction.get(..fraction_digits).unwrap_or(&fraction);
@@ -156,13 +156,13 @@ impl TokenAmount {
     fn digits(&self) -> (String, String) {
         let decimals = usize::from(self.decimals);
         let padded = format!("{:0>width$}", self.raw.to_string(), width = decimals + 1);
-        // Padding made it at least one digit longer than the fraction.
+        // The padding makes it at least one digit longer than the fraction.
         let (whole, fraction) = padded.split_at(padded.len() - decimals);
         (whole.to_owned(), fraction.trim_end_matches('0').to_owned())
     }
 }
 
-/// Exact: every digit that is not a trailing zero.
+/// Exact figure: every digit except trailing zeros.
 impl fmt::Display for TokenAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut text, fraction) = self.digits();

@@ -1,4 +1,4 @@
-//! Shares of a whole, in hundredths of a percent.
+//! Shares of a whole in basis points (hundredths of a percent).
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NumeralError, Rounding, digit, split_numeral};
 
-/// Ten thousand basis points are the whole.
+/// Basis points of the whole.
 const WHOLE: u32 = 10_000;
 
 /// A share of a whole: 0 to 10,000 basis points (hundredths of a percent).
@@ -15,43 +15,45 @@ const WHOLE: u32 = 10_000;
 #[serde(try_from = "u32", into = "u32")]
 pub struct BasisPoints(u32);
 
-/// Why something is not a number of basis points.
+/// Errors of basis points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BasisPointsError {
-    /// Not a plain numeral.
+    /// The text is not a plain numeral.
     #[error(transparent)]
     Numeral(#[from] NumeralError),
     /// A fraction of a basis point.
     #[error("basis points are whole numbers: write 50 for 0.5 %")]
     Fraction,
-    /// More than the whole.
+    /// More than 10,000 basis points.
     #[error("more than 10000 basis points (100 %): write 0 to 10000, such as 50 for 0.5 %")]
     MoreThanWhole,
-    /// The amount grew past 2^256 − 1.
+    /// The resulting amount exceeds 2^256 − 1.
     #[error("the result is larger than any token amount (2^256 − 1)")]
     TooLarge,
 }
 
 impl BasisPoints {
-    /// Nothing.
+    /// A share of zero.
     pub const ZERO: Self = Self(0);
 
-    /// A share that is fixed when the program is built; more than the whole does not compile.
+    /// Share that is fixed at compile time; more than the whole does not compile.
     pub const fn constant<const POINTS: u32>() -> Self {
         const { assert!(POINTS <= WHOLE) };
         Self(POINTS)
     }
 
+    /// Share of `points` basis points.
+    ///
     /// # Errors
     /// [`BasisPointsError::MoreThanWhole`] above 10,000.
     pub fn new(points: u32) -> Result<Self, BasisPointsError> {
         if points > WHOLE { Err(BasisPointsError::MoreThanWhole) } else { Ok(Self(points)) }
     }
 
-    /// Reads a whole number of basis points.
+    /// Parses a whole number of basis points.
     ///
     /// # Errors
-    /// A [`BasisPointsError`] that says what would be right.
+    /// A [`BasisPointsError`] that states the correct form.
     pub fn parse(text: &str) -> Result<Self, BasisPointsError> {
         let (whole, fraction) = split_numeral(text, 16)?;
         if !fraction.is_empty() {
@@ -62,7 +64,7 @@ impl BasisPoints {
         u32::try_from(points).map_err(|_| BasisPointsError::MoreThanWhole).and_then(Self::new)
     }
 
-    /// The number of basis points.
+    /// Number of basis points.
     pub fn get(self) -> u32 {
         self.0
     }
@@ -72,28 +74,28 @@ impl BasisPoints {
         scale(amount, self.0, rounding)
     }
 
-    /// The least that may come in when `quoted` was promised and this share may be lost:
-    /// `floor(quoted · (1 − s))`, as Uniswap's SDKs since 2024 compute `minimumAmountOut`.
+    /// Minimum output for a quote of `quoted` and this slippage tolerance: `floor(quoted · (1 − s))`, as Uniswap's SDKs
+    /// since 2024 compute `minimumAmountOut`.
     pub fn minimum_out(self, quoted: U256) -> U256 {
         scale(quoted, WHOLE - self.0, Rounding::Down)
     }
 
-    /// The most that may go out when `quoted` was asked and this share may be added:
-    /// `floor(quoted · (1 + s))`, as Uniswap's SDKs compute `maximumAmountIn`.
+    /// Maximum input for a quote of `quoted` and this slippage tolerance: `floor(quoted · (1 + s))`, as Uniswap's SDKs
+    /// compute `maximumAmountIn`.
     ///
     /// # Errors
-    /// [`BasisPointsError::TooLarge`] past 2^256 − 1.
+    /// [`BasisPointsError::TooLarge`] above 2^256 − 1.
     pub fn maximum_in(self, quoted: U256) -> Result<U256, BasisPointsError> {
         quoted.checked_add(self.of(quoted, Rounding::Down)).ok_or(BasisPointsError::TooLarge)
     }
 }
 
-/// `amount · points / 10000` for `points` of at most 10,000, so that the result fits again.
+/// Computes `amount · points / 10000` for `points` of at most 10,000, so that the result fits.
 fn scale(amount: U256, points: u32, rounding: Rounding) -> U256 {
     let whole = U512::from(WHOLE);
     let (quotient, remainder) = (U512::from(amount) * U512::from(points)).div_rem(whole);
     let round_up = rounding == Rounding::Up && !remainder.is_zero();
-    // At most `amount`: with points = 10000 nothing remains to round up.
+    // At most `amount`: with points = 10000 the remainder is zero.
     U256::from(quotient + U512::from(u8::from(round_up)))
 }
 

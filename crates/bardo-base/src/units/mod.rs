@@ -1,6 +1,6 @@
 //! Token amounts, dollars and basis points: exact, checked, never floating point.
 //!
-//! Not here: symbols, prices with a source and an age (see `chain::price`), or anything that knows a chain.
+//! Symbols, and prices with a source and an age, are defined elsewhere (see `chain::price`).
 
 mod amount;
 mod bps;
@@ -10,36 +10,36 @@ pub use amount::{AmountError, MAX_DECIMALS, Shortened, TokenAmount};
 pub use bps::{BasisPoints, BasisPointsError};
 pub use usd::{Usd, UsdError};
 
-/// Which way a result that cannot be represented exactly is moved.
+/// Direction in which an inexact result is rounded.
 ///
-/// Value that leaves is rounded [`Rounding::Up`], value that arrives [`Rounding::Down`], so that a check
-/// never sees less risk than there is.
+/// Outgoing value is rounded [`Rounding::Up`], incoming value [`Rounding::Down`], so that a check never underestimates
+/// the risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// Away from zero.
+    /// Round away from zero.
     Up,
-    /// Toward zero.
+    /// Round toward zero.
     Down,
 }
 
-/// Why `text` is not a plain decimal numeral: digits, at most one point with digits on both sides.
+/// Errors of a plain decimal numeral: digits, and at most one point with digits on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NumeralError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("no number given: write digits such as 1.5")]
     Empty,
-    /// More characters than any number of this kind can need.
+    /// More characters than any number of this kind needs.
     #[error("a number of {length} characters is too long: {limit} are enough for any amount")]
     TooLong {
-        /// Characters found.
+        /// Length of the text, in characters.
         length: usize,
-        /// Characters allowed.
+        /// Maximum length, in characters.
         limit: usize,
     },
-    /// A plus or minus.
+    /// A plus or minus sign.
     #[error("'{0}' is not allowed: write the number without a sign")]
     Sign(char),
-    /// Scientific notation.
+    /// Scientific notation such as `1e-6`.
     #[error("exponents are not allowed: write all digits, such as 0.000001 for 1e-6")]
     Exponent,
     /// `NaN`, `inf` and their spellings.
@@ -48,15 +48,15 @@ pub enum NumeralError {
     /// A comma, underscore or apostrophe between digits.
     #[error("'{0}' is not allowed: write thousands without separators and the fraction after a point, such as 1500.25")]
     Separator(char),
-    /// A character that another script uses as a digit.
+    /// A digit of another script.
     #[error("U+{:04X} is a digit of another script: use 0 to 9", u32::from(*.0))]
     ForeignDigit(char),
-    /// Anything else that is not a digit.
+    /// Any other character that is not a digit.
     #[error("U+{:04X} at position {position} is not a digit: use 0 to 9 and at most one point", u32::from(*.found))]
     NotADigit {
-        /// The character.
+        /// The character itself.
         found: char,
-        /// Its place, counted in characters from 1.
+        /// Position of the character, counted in characters from 1.
         position: usize,
     },
     /// A point without digits before or after it.
@@ -67,12 +67,12 @@ pub enum NumeralError {
     TwoPoints,
 }
 
-/// The digits of a numeral before and after its point; the fraction is empty where there is no point.
+/// Splits a numeral at its point; the fraction is empty if there is none.
 fn split_numeral(text: &str, limit: usize) -> Result<(&str, &str), NumeralError> {
     if text.is_empty() {
         return Err(NumeralError::Empty);
     }
-    // Counted in bytes first: an input of megabytes must not cost a walk over it.
+    // Bytes are counted first: an input of megabytes must not cost a pass over it.
     if text.len() > limit.saturating_mul(4) {
         return Err(NumeralError::TooLong { length: text.len(), limit });
     }
@@ -113,7 +113,7 @@ fn split_numeral(text: &str, limit: usize) -> Result<(&str, &str), NumeralError>
     Ok((whole, fraction))
 }
 
-/// The value of an ASCII digit that [`split_numeral`] let through.
+/// Value of an ASCII digit that [`split_numeral`] accepted.
 fn digit(byte: u8) -> u64 {
     u64::from(byte.wrapping_sub(b'0'))
 }

@@ -1,4 +1,5 @@
-//! Expected values come from another bigint library, from string arithmetic, and from the SDK's published vectors.
+//! Tests of the units. Expected values come from another bigint library, from string arithmetic, and from the SDK's
+//! published vectors.
 
 use alloy_primitives::U256;
 use num_bigint::BigUint;
@@ -11,7 +12,7 @@ fn big(value: U256) -> BigUint {
 }
 
 fn u256() -> impl Strategy<Value = U256> {
-    // Bit lengths drawn evenly, so that small, middling and huge values all appear.
+    // Bit lengths drawn evenly, so that small, medium and huge values all appear.
     (any::<[u8; 32]>(), 0_usize..=256).prop_map(|(bytes, bits)| {
         let value = U256::from_be_bytes(bytes);
         if bits == 0 { U256::ZERO } else { value >> (256 - bits) }
@@ -135,7 +136,7 @@ fn dollars_are_exact_or_an_error() {
     assert_eq!(usd("1").unwrap().checked_sub(usd("2").unwrap()), Err(UsdError::Negative));
     assert_eq!(usd("79228162514264337593543950335").unwrap().to_string(), "79228162514264337593543950335");
     assert_eq!(usd("79228162514264337593543950336"), Err(UsdError::OutOfRange));
-    // Would need 30 digits: a decimal type left to itself would round.
+    // Would need 30 digits, where a plain decimal type would round.
     let huge = usd("79228162514264337593543950335").unwrap();
     assert_eq!(huge.checked_add(usd("0.5").unwrap()), Err(UsdError::OutOfRange));
     assert_eq!(huge.checked_add(usd("1").unwrap()), Err(UsdError::OutOfRange));
@@ -185,7 +186,7 @@ proptest! {
 
     #[test]
     fn printed_digits_are_those_of_the_integer(raw in u256(), decimals in 0_u8..=77) {
-        // Undone by string arithmetic alone: drop the point, put the trailing zeros back.
+        // Reversed by string arithmetic only: drop the point, restore the trailing zeros.
         let printed = TokenAmount::new(raw, decimals).unwrap().to_string();
         let (whole, fraction) = printed.split_once('.').unwrap_or((&printed, ""));
         let digits = format!("{whole}{fraction:0<width$}", width = usize::from(decimals));
@@ -240,7 +241,7 @@ proptest! {
                     let shown = value.to_fixed(12, Rounding::Down).replace('.', "");
                     prop_assert_eq!(shown.parse::<BigUint>().unwrap(), expected);
                 }
-                // Refused only where, even without its trailing zeros, it does not fit a decimal.
+                // Rejected only if it does not fit a decimal even without its trailing zeros.
                 Err(_) => {
                     let mut digits = expected.to_string();
                     for _ in 0..12 {
@@ -256,7 +257,7 @@ proptest! {
     fn scaled_dollars_agree_with_another_bigint(
         mantissa in 0_u128..(1 << 96), scale in 0_u8..=28, places in 0_u8..=40, more in 0_u8..=30,
     ) {
-        // Zeros after the point change nothing, however wide they make it.
+        // Zeros after the point change nothing, however many there are.
         let power = |exponent: u8| BigUint::from(10_u8).pow(u32::from(exponent));
         let wide = big(U256::from(mantissa)) * power(more);
         let dollars = Usd::from_scaled(wide.to_string().parse().unwrap(), scale + more).unwrap();

@@ -1,4 +1,4 @@
-//! Dollars as decimal fixed point. Every operation is checked; none rounds in silence.
+//! Dollars as decimal fixed point. Every operation is checked; none rounds silently.
 
 use std::{fmt, str::FromStr};
 
@@ -8,27 +8,27 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{NumeralError, Rounding, TokenAmount, digit, split_numeral};
 
-/// Digits after the point in a value computed from an amount and a price.
+/// Decimals of a value computed from an amount and a price.
 const VALUE_SCALE: u32 = 12;
-/// The most digits after the point a [`Decimal`] can hold.
+/// Maximum number of decimals of a [`Decimal`].
 const MAX_SCALE: u32 = 28;
-/// A [`Decimal`]'s mantissa is below 2^96.
+/// Exclusive upper bound of a [`Decimal`]'s mantissa.
 const MANTISSA_LIMIT: u128 = 1 << 96;
 
-/// Dollars, never negative: a price of one whole token, or a value.
+/// A non-negative amount of US dollars: the price of one whole token, or a value.
 ///
-/// The decimal inside is out of reach, because its operators panic on overflow and its arithmetic rounds
-/// where digits run out; here either is an error, so that a check that cannot be computed fails closed.
+/// The inner [`Decimal`] is private: its operators panic on overflow, and its arithmetic rounds when it runs out of
+/// digits. Here either is an error, so that a check that cannot be computed fails closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Usd(Decimal);
 
-/// Why a dollar figure could not be read or computed.
+/// Errors of parsing or computing a dollar figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UsdError {
-    /// Not a plain decimal numeral.
+    /// The text is not a plain decimal numeral.
     #[error(transparent)]
     Numeral(#[from] NumeralError),
-    /// More than 28 significant digits or 28 digits after the point: it cannot be kept exactly.
+    /// More than 28 significant digits or 28 decimals: not exactly representable.
     #[error("the dollar figure is too large or too fine to be kept exactly (28 digits in all)")]
     OutOfRange,
     /// A difference below zero.
@@ -37,28 +37,28 @@ pub enum UsdError {
 }
 
 impl Usd {
-    /// No dollars. Never stands for "unknown".
+    /// Zero dollars. Never stands for "unknown".
     pub const ZERO: Self = Self(Decimal::ZERO);
 
-    /// So many dollars.
+    /// A whole number of dollars.
     pub fn whole(dollars: u32) -> Self {
         Self(Decimal::from(dollars))
     }
 
-    /// `mantissa / 10^decimals` dollars, exactly, as price feeds state their answers.
+    /// `mantissa / 10^decimals` dollars, exactly, the form of price feed answers.
     ///
     /// # Errors
-    /// [`UsdError::OutOfRange`] where that needs more than 28 digits.
+    /// [`UsdError::OutOfRange`] if that needs more than 28 digits.
     pub fn from_scaled(mantissa: U256, decimals: u8) -> Result<Self, UsdError> {
         exact(U512::from(mantissa), decimals.into())
     }
 
-    /// What `amount` is worth at `price` dollars for one whole token, to 12 digits after the point.
+    /// Value of `amount` at `price` dollars per whole token, with 12 decimals.
     ///
     /// # Errors
-    /// [`UsdError::OutOfRange`] for a value no decimal can hold (about 79 quadrillion dollars).
+    /// [`UsdError::OutOfRange`] for a value that no decimal can hold (about 79 quadrillion dollars).
     pub fn value_of(amount: TokenAmount, price: Self, rounding: Rounding) -> Result<Self, UsdError> {
-        // Below 2^256 · 2^96.
+        // The product is below 2^256 · 2^96.
         let product = U512::from(amount.raw()) * U512::from(price.mantissa());
         let scale = u32::from(amount.decimals()) + price.0.scale();
         if scale <= VALUE_SCALE {
@@ -71,32 +71,36 @@ impl Usd {
         exact(quotient + U512::from(u8::from(round_up)), VALUE_SCALE)
     }
 
+    /// Sum of two amounts.
+    ///
     /// # Errors
-    /// [`UsdError::OutOfRange`] where the sum cannot be kept exactly.
+    /// [`UsdError::OutOfRange`] if the sum is not exactly representable.
     pub fn checked_add(self, other: Self) -> Result<Self, UsdError> {
         let (left, right, scale) = self.aligned(other);
         exact(left + right, scale)
     }
 
+    /// Difference of two amounts.
+    ///
     /// # Errors
-    /// [`UsdError::Negative`] where `other` is the larger; [`UsdError::OutOfRange`] where the difference
-    /// cannot be kept exactly.
+    /// [`UsdError::Negative`] if `other` is larger; [`UsdError::OutOfRange`] if the difference is not exactly
+    /// representable.
     pub fn checked_sub(self, other: Self) -> Result<Self, UsdError> {
         let (left, right, scale) = self.aligned(other);
         exact(left.checked_sub(right).ok_or(UsdError::Negative)?, scale)
     }
 
-    /// Whether this is nothing at all.
+    /// True for zero dollars.
     pub fn is_zero(self) -> bool {
         self.0.is_zero()
     }
 
-    /// As the decimal it is, for what is drawn or compared and never spent.
+    /// The inner decimal, for display and comparison only, never for spending.
     pub fn decimal(self) -> Decimal {
         self.0
     }
 
-    /// With exactly `places` digits after the point, for people to read.
+    /// Text with exactly `places` decimals, for display.
     pub fn to_fixed(self, places: usize, rounding: Rounding) -> String {
         let places = u32::try_from(places).unwrap_or(MAX_SCALE).min(MAX_SCALE);
         let scale = self.0.scale();
@@ -113,7 +117,7 @@ impl Usd {
         if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
     }
 
-    /// `self · 10^places`, rounded to a whole number. `None` past 2^128 − 1.
+    /// `self · 10^places`, rounded to an integer. `None` above 2^128 − 1.
     pub fn scaled(self, places: u8, rounding: Rounding) -> Option<u128> {
         let (scale, places) = (self.0.scale(), u32::from(places));
         if scale <= places {
@@ -125,7 +129,7 @@ impl Usd {
         Some(self.mantissa() / divisor + u128::from(round_up))
     }
 
-    /// Non-negative by construction, below 2^96 by the decimal's own limit.
+    /// Mantissa, non-negative by construction and below 2^96 by the decimal's own limit.
     fn mantissa(self) -> u128 {
         self.0.mantissa().unsigned_abs()
     }
@@ -138,9 +142,9 @@ impl Usd {
     }
 }
 
-/// `mantissa / 10^scale` without loss: trailing zeros go until it fits, or it does not.
+/// Converts `mantissa / 10^scale` without loss, dropping trailing zeros until it fits.
 fn exact(mut wide: U512, mut scale: u32) -> Result<Usd, UsdError> {
-    // Most fit at once; a wide one may by its trailing zeros.
+    // Most fit at once; a wide one may fit without its trailing zeros.
     let mut mantissa = loop {
         match u128::try_from(wide) {
             Ok(mantissa) => break mantissa,
@@ -190,7 +194,7 @@ impl FromStr for Usd {
     }
 }
 
-/// The exact figure, without a dollar sign and without trailing zeros.
+/// Exact figure, without a dollar sign and without trailing zeros.
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0.normalize().to_string())
@@ -203,7 +207,7 @@ impl fmt::Debug for Usd {
     }
 }
 
-/// A decimal string, so that no reader's floating point touches it.
+/// Serialises as a decimal string, so that no reader's floating point alters it.
 impl Serialize for Usd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -1,4 +1,4 @@
-//! The Golem in the session's seat: its eight tools over the seat's executor, and a life of its own.
+//! The Golem as the session's actor: its eight tools over the seat's executor, and its life.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,16 +20,16 @@ use golem::scenario::Scenario;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
 
-/// Time between two heartbeats.
+/// Interval between two heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// The dwell of shows, in milliseconds: a show is over before the dwell of a life among markets would be.
+/// Minimum time in a phase for scenarios, in milliseconds: a scenario ends before the usual minimum.
 const SHOW_DWELL: u64 = 10_000;
 
-/// See the module.
+/// The Golem as an [`Actor`]; see the module documentation.
 #[derive(Debug)]
 pub struct Living {
     scenario: Scenario,
-    /// Whether that is a show.
+    /// True if `scenario` is played, rather than only a message.
     plays: bool,
     played: watch::Sender<Played>,
     brain: Mutex<Option<Box<dyn Brain>>>,
@@ -38,42 +38,42 @@ pub struct Living {
 }
 
 impl Living {
-    /// A Golem that plays this and lives on.
+    /// Golem that plays this scenario and lives on.
     pub fn playing(scenario: Scenario) -> Self {
         let (played, brain) = (watch::Sender::new(Played::default()), Mutex::new(None));
         Self { scenario, plays: true, played, brain, lifespan_seconds: None, goal: None }
     }
 
-    /// A Golem that says this, plays nothing, and does what the operator says.
+    /// Golem that shows this message, plays nothing, and follows the operator's instructions.
     pub fn listening(why: &dyn std::fmt::Display) -> Self {
         Self { plays: false, ..Self::playing(Scenario::quiet(why)) }
     }
 
-    /// The same with so long to live, in seconds; without it its age never ends it.
+    /// Sets its lifespan in seconds; without one, age never ends it.
     #[must_use]
     pub fn given(self, lifespan_seconds: Option<u64>) -> Self {
         Self { lifespan_seconds, ..self }
     }
 
-    /// The same with what its owner wants of it.
+    /// Sets its owner's goal.
     #[must_use]
     pub fn wanting(self, goal: Option<SafeText>) -> Self {
         Self { goal, ..self }
     }
 
-    /// The same with a brain of its own: where there is one it decides, and no scenario is played.
+    /// Sets its brain, which then decides instead of a scenario.
     #[must_use]
     pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
         *self.lock() = brain;
         self
     }
 
-    /// Its brain. Nothing panics while it holds this lock.
+    /// Locks its brain. No code panics while it holds this lock.
     fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Brain>>> {
         self.brain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the show goes, from now on.
+    /// Progress of the scenario, from now on.
     pub fn played(&self) -> watch::Receiver<Played> {
         self.played.subscribe()
     }
@@ -90,7 +90,7 @@ impl Actor for Living {
         Box::pin(async move {
             let (fabric, golem_id, played) = (seat.fabric.clone(), seat.golem_id.clone(), self.played.clone());
             if let Err(why) = self.lead(seat).await {
-                // Nobody is left to wait for.
+                // The session must not wait for the scenario.
                 played.send_modify(|played| {
                     played.missed.push(why.clone());
                     (played.done, played.cued) = (true, true);
@@ -103,7 +103,7 @@ impl Actor for Living {
 }
 
 impl Living {
-    /// When its phases are entered. Only a show is short enough to need a shorter dwell.
+    /// Rules for changing phases. Only a scenario is short enough to need a shorter minimum time.
     fn phases(&self) -> PhaseRules {
         if self.plays && self.lock().is_none() { PhaseRules::DEFAULT.dwelling(SHOW_DWELL) } else { PhaseRules::DEFAULT }
     }
@@ -161,7 +161,7 @@ mod tests {
     use golem::brain::{End, Nerves};
     use golem::scenario;
 
-    /// Decides nothing.
+    /// Brain that decides nothing.
     #[derive(Debug)]
     struct Empty;
 
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(show().phases().dwell_millis, 10_000);
         assert_eq!(show().led_by(Some(Box::new(Empty))).phases().dwell_millis, 60_000);
         assert_eq!(Living::listening(&"nothing is played").phases().dwell_millis, 60_000);
-        // The other figures are the same for all.
+        // The other rules are the same for all.
         assert_eq!(show().phases().rows, PhaseRules::DEFAULT.rows);
     }
 }

@@ -1,4 +1,4 @@
-//! Which ledger the chains of a world belong to, and the proof in the ledger that it is theirs.
+//! Mapping from chains to their ledger, and the record in the ledger that proves it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use golem_chain::network::{Description, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_tools::engine::WorldChain;
 
-/// The name of a ledger, and the first block of each chain it is of.
+/// Table of the ledger's name, and of the first block of each of its chains.
 pub(super) const MIGRATIONS: Migrations = Migrations {
     room: "runtime",
     steps: &["CREATE TABLE runtime_ledger (id TEXT NOT NULL PRIMARY KEY) STRICT;
@@ -26,20 +26,20 @@ pub(super) const MIGRATIONS: Migrations = Migrations {
     ) STRICT"],
 };
 
-/// What identifies the chains of a world.
+/// Identity of a set of chains.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) kind: LedgerKind,
-    /// The ledger's folder among the ledgers.
+    /// Name of the ledger's folder.
     pub(super) folder: String,
-    /// The name it gets when it begins.
+    /// Name of a new ledger.
     name: String,
-    /// Per chain of a devnet, the hash of its first block.
+    /// Name and hash of the first block of each devnet chain, by chain id.
     pub(super) genesis: BTreeMap<u64, (String, B256)>,
 }
 
 impl Identity {
-    /// Of all real networks together; the name is what a new ledger gets.
+    /// Identity of all real networks together; the name is used for a new ledger.
     pub(super) fn real() -> Self {
         Self {
             kind: LedgerKind::Real,
@@ -69,12 +69,12 @@ impl Identity {
                     genesis.insert(chain.network().chain_id, (chain.network().to_string(), first_block(chain).await?));
                 }
                 let folder = match &opened.sandbox {
-                    // A kept one may be served to other processes the next time, which name it so.
+                    // A kept devnet may be served to other processes the next time; they use the same name.
                     Some(sandbox) if sandbox.is_kept() => format!("devnet-{}", sandbox.instance()),
                     Some(sandbox) => format!("embedded-{}", sandbox.instance()),
                     None => match instance(chains).await? {
                         Some(instance) => format!("devnet-{instance}"),
-                        // A node of another make: its first block is all that tells it from the next one.
+                        // A node without a devnet id: only its first block identifies it.
                         None => match genesis.values().next() {
                             Some((_, hash)) => format!("devnet-genesis-{}", alloy::hex::encode(hash)),
                             None => return Err(DataError::NoChain),
@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-/// The hash of a chain's first block.
+/// Reads the hash of a chain's first block.
 async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
     let failed = |reason| DataError::Unidentified { chain: chain.network().to_string(), reason };
     let read = |provider: DynProvider| async move {
@@ -99,7 +99,7 @@ async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
     hash.ok_or_else(|| failed(missing()))
 }
 
-/// The devnet that the chains are of, where it has a name.
+/// Reads the id of the devnet that the chains belong to, if it has one.
 async fn instance(chains: &[WorldChain]) -> Result<Option<InstanceId>, DataError> {
     let mut named: Option<(String, Option<InstanceId>)> = None;
     for chain in chains {
@@ -107,7 +107,7 @@ async fn instance(chains: &[WorldChain]) -> Result<Option<InstanceId>, DataError
         let answer = provider.raw_request::<_, Box<RawValue>>("bardo_describe".into(), [(); 0]).await;
         let found = match answer.map_err(ProviderError::from) {
             Ok(answer) => Description::parse(answer.get()).ok().and_then(|description| description.instance),
-            // A node that does not know the question has no name.
+            // A node without this method has no id.
             Err(ProviderError::Rpc { .. }) => None,
             Err(reason) => {
                 return Err(DataError::Unidentified { chain: chain.network().to_string(), reason });
@@ -125,7 +125,7 @@ async fn instance(chains: &[WorldChain]) -> Result<Option<InstanceId>, DataError
     Ok(named.and_then(|(_, instance)| instance))
 }
 
-/// Begins the ledger for these chains, or checks that it is theirs; answers its name.
+/// Initialises the ledger for these chains, or checks that it belongs to them; returns its name.
 pub(super) async fn bind(store: &Store, identity: &Identity) -> Result<String, DataError> {
     let path = store.path().to_owned();
     let name = identity.name.clone();
@@ -141,7 +141,7 @@ pub(super) async fn bind(store: &Store, identity: &Identity) -> Result<String, D
             }
         };
         for (chain_id, (chain, found)) in genesis {
-            // Ids of devnets are two small numbers, and a larger one that wraps is still one row of its own.
+            // Devnet ids are two small numbers; a larger one that wraps still has its own row.
             let key = chain_id as i64;
             let bound: Option<Vec<u8>> = tx
                 .query_row("SELECT hash FROM runtime_genesis WHERE chain_id = ?1", [key], |row| row.get(0))

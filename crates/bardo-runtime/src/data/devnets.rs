@@ -1,14 +1,14 @@
-//! Devnets that are kept between runs, by name, each with the ledger that belongs to it.
+//! Devnets that are kept between runs, by name, each with its own ledger.
 //!
 //! ```text
-//! devnets/NAME/                  one devnet: record, chains, lock (see `bardo_sandbox::keep`)
-//! devnets/NAME/snapshots/LABEL/  copies of all that, with the ledger in `ledger/`
-//! devnets/NAME/restoring         a restore that has begun; whoever opens the devnet next completes it
-//! ledger/devnet-ID/              its ledger, by the devnet's identity
+//! devnets/NAME/                        one devnet: record, chains, lock (see `bardo_sandbox::keep`)
+//! devnets/NAME/snapshots/LABEL/        copies of these files, with the ledger in `ledger/`
+//! devnets/NAME/restoring               unfinished restore; the next process that opens the devnet completes it
+//! ledger/devnet-ID/                    its ledger, by the devnet's id
 //! ```
 //!
-//! A snapshot holds chains and ledger of one moment, and a restore puts back both, so that the ledger never knows of
-//! transactions that the chain has not.
+//! A snapshot holds chains and ledger of the same moment, and a restore replaces both, so that the ledger never
+//! contains transactions that the chain lacks.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,25 +29,25 @@ use bardo_sandbox::keep::{self, KeptError, KeptFolder};
 use bardo_store::StoreError;
 use golem_chain::devnet::keep::replace;
 
-/// Folder of all kept devnets, in the data folder.
+/// Folder of all kept devnets, in the data directory.
 const DEVNETS: &str = "devnets";
 const SNAPSHOTS: &str = "snapshots";
 /// Folder of the ledger's copy in a snapshot.
 const LEDGER_COPY: &str = "ledger";
-/// Marker of a restore that has begun; it contains the snapshot's label.
+/// Marker of an unfinished restore; contains the label of the snapshot.
 const RESTORING: &str = "restoring";
-/// The longest name.
+/// Maximum length of a name.
 const LONGEST_NAME: usize = 40;
-/// The largest file that is copied, in bytes.
+/// Maximum size of a copied file, in bytes.
 const MAX_FILE: u64 = 4 << 30;
-/// Folders below a ledger's own, at most.
+/// Maximum depth of folders below a ledger's own.
 const DEEPEST: usize = 8;
 
-/// Name of a kept devnet, or label of a snapshot: part of a path, so it has few letters.
+/// Name of a kept devnet, or label of a snapshot. It is part of a path, so few characters are permitted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DevnetName(String);
 
-/// Text that is no name.
+/// Error for a text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a valid name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
@@ -71,55 +71,55 @@ impl fmt::Display for DevnetName {
     }
 }
 
-/// A kept devnet in a list.
+/// Summary of a kept devnet for lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptSummary {
-    /// Its name.
+    /// Name of the devnet.
     pub name: DevnetName,
-    /// Its identity; `None` before its first run has begun, or where the record is damaged.
+    /// Id of the devnet; `None` before its first run, or if the record is damaged.
     pub instance: Option<InstanceId>,
-    /// Whether a process uses it.
+    /// True if a process uses it.
     pub is_in_use: bool,
-    /// Bytes of its chains, snapshots left out.
+    /// Size of its chains in bytes, without snapshots.
     pub bytes: u64,
     /// Labels of its snapshots.
     pub snapshots: Vec<DevnetName>,
 }
 
-/// Reason why something cannot be done with a kept devnet.
+/// Errors of operations on kept devnets.
 #[derive(Debug, thiserror::Error)]
 pub enum DevnetError {
-    /// None of this name.
+    /// No kept devnet has this name.
     #[error("there is no kept devnet {0}: `bardo devnet list` lists all")]
     NoDevnet(DevnetName),
-    /// No snapshot of this label.
+    /// The devnet has no snapshot with this label.
     #[error("{devnet} has no snapshot {label}: `bardo devnet list` lists all")]
     NoSnapshot {
-        /// The devnet.
+        /// Name of the devnet.
         devnet: DevnetName,
-        /// The label.
+        /// Label of the snapshot.
         label: DevnetName,
     },
-    /// A snapshot of this label is there.
+    /// A snapshot with this label exists already.
     #[error("{devnet} already has a snapshot {label}: choose another label")]
     SnapshotExists {
-        /// The devnet.
+        /// Name of the devnet.
         devnet: DevnetName,
-        /// The label.
+        /// Label of the snapshot.
         label: DevnetName,
     },
-    /// Its ledger is in use.
+    /// Another process uses its ledger.
     #[error("the ledger of {0} is in use by another process: stop that process first")]
     LedgerInUse(DevnetName),
-    /// A file.
+    /// A file operation failed.
     #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What failed.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// The devnet's own files.
+    /// The devnet's own files cannot be used.
     #[error(transparent)]
     Kept(#[from] KeptError),
 }
@@ -130,11 +130,11 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> DevnetError + use<> {
 }
 
 impl DataFolder {
-    /// Opens the kept devnet of this name, or a folder for a new one, and completes a restore that was interrupted. It
-    /// belongs to this process until the devnet has ended.
+    /// Opens the kept devnet of this name, or a folder for a new one, and completes an interrupted restore. The folder
+    /// is locked for this process until the devnet ends.
     ///
     /// # Errors
-    /// [`DevnetError`].
+    /// A [`DevnetError`] if files cannot be used or another process uses the devnet.
     pub fn keep_devnet(&self, name: &DevnetName) -> Result<KeptFolder, DevnetError> {
         let root = self.root();
         for folder in [root.to_owned(), root.join(DEVNETS)] {
@@ -145,10 +145,10 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// The kept devnets, by name.
+    /// Lists the kept devnets by name.
     ///
     /// # Errors
-    /// [`DevnetError::File`].
+    /// [`DevnetError::File`] if a folder cannot be read.
     pub fn kept_devnets(&self) -> Result<Vec<KeptSummary>, DevnetError> {
         let mut found = Vec::new();
         for name in names(&self.root().join(DEVNETS))? {
@@ -171,7 +171,7 @@ impl DataFolder {
     /// Deletes a kept devnet with its snapshots and its ledger.
     ///
     /// # Errors
-    /// [`DevnetError`].
+    /// A [`DevnetError`] if it does not exist, is in use, or files cannot be removed.
     pub fn delete_devnet(&self, name: &DevnetName) -> Result<(), DevnetError> {
         let folder = self.existing(name)?;
         let path = self.devnet(name);
@@ -188,10 +188,10 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Copies a devnet that no process uses, with its ledger.
+    /// Copies an unused devnet with its ledger.
     ///
     /// # Errors
-    /// [`DevnetError`].
+    /// A [`DevnetError`] if it does not exist or is in use, the label exists, or a copy fails.
     pub fn snapshot_devnet(&self, name: &DevnetName, label: &DevnetName) -> Result<(), DevnetError> {
         let folder = self.existing(name)?;
         self.complete_restore(name, &folder)?;
@@ -202,7 +202,7 @@ impl DataFolder {
         if target.exists() {
             return Err(DevnetError::SnapshotExists { devnet: name.clone(), label: label.clone() });
         }
-        // Not a name, so that a copy that was interrupted is no snapshot.
+        // Not a valid name, so that an interrupted copy does not count as a snapshot.
         let new = snapshots.join(format!("{label}.new"));
         if new.exists() {
             remove(&new)?;
@@ -218,10 +218,11 @@ impl DataFolder {
         fs::rename(&new, &target).map_err(failed(&target))
     }
 
-    /// Puts a snapshot in the place of a devnet that no process uses, and of its ledger. What came after it is gone.
+    /// Replaces an unused devnet and its ledger with a snapshot. Later changes are lost.
     ///
     /// # Errors
-    /// [`DevnetError`].
+    /// A [`DevnetError`] if devnet or snapshot do not exist, the devnet or its ledger is in use, or a file operation
+    /// fails.
     pub fn restore_devnet(&self, name: &DevnetName, label: &DevnetName) -> Result<(), DevnetError> {
         let folder = self.existing(name)?;
         let path = self.devnet(name);
@@ -229,14 +230,14 @@ impl DataFolder {
         if !source.join(keep::RECORD).is_file() {
             return Err(DevnetError::NoSnapshot { devnet: name.clone(), label: label.clone() });
         }
-        // Asked before anything is changed, and held again while it is.
+        // Checked before anything changes; the lock is taken again during the restore.
         self.ledger_of(&path).map(|ledger| self.alone(name, &ledger)).transpose()?;
         let marker = path.join(RESTORING);
         replace(&marker, label.0.as_bytes()).map_err(failed(&marker))?;
         self.complete_restore(name, &folder)
     }
 
-    /// Carries a restore out, from its beginning: each step can be taken again.
+    /// Executes a pending restore from the beginning: every step can be repeated.
     fn complete_restore(&self, name: &DevnetName, _folder: &KeptFolder) -> Result<(), DevnetError> {
         let path = self.devnet(name);
         let marker = path.join(RESTORING);
@@ -262,7 +263,7 @@ impl DataFolder {
         fs::remove_file(&marker).map_err(failed(&marker))
     }
 
-    /// Names of the ledgers that belong to kept devnets.
+    /// Folder names of the ledgers that belong to kept devnets.
     pub(super) fn kept_ledgers(root: &Path) -> BTreeSet<String> {
         let devnets = root.join(DEVNETS);
         let records = names(&devnets).unwrap_or_default();
@@ -279,13 +280,13 @@ impl DataFolder {
         if path.is_dir() { Ok(KeptFolder::open(&path)?) } else { Err(DevnetError::NoDevnet(name.clone())) }
     }
 
-    /// Folder of the devnet's ledger, whether or not it is there.
+    /// Folder of the devnet's ledger, whether it exists or not.
     fn ledger_of(&self, devnet: &Path) -> Option<PathBuf> {
         let record = keep::read_record(devnet).ok().flatten()?;
         Some(self.root().join(LEDGERS).join(format!("devnet-{}", record.instance)))
     }
 
-    /// Holds a ledger against every process, where it is there.
+    /// Locks a ledger exclusively, if it exists.
     fn alone(&self, name: &DevnetName, ledger: &Path) -> Result<Option<fs::File>, DevnetError> {
         if !ledger.is_dir() {
             return Ok(None);
@@ -300,8 +301,8 @@ impl DataFolder {
     }
 }
 
-/// Refuses a ledger that knows of a settled transaction in a block that a kept chain does not have: the chain's files are
-/// older, and what would be signed on them would rest on money that is not there.
+/// Rejects a ledger that contains a settled transaction in a block that a kept chain lacks. The chain's files are then
+/// older, and new signatures would rely on money that is not there.
 pub(super) async fn check_against_chains(ledger: &Ledger, sandbox: &Sandbox) -> Result<(), DataError> {
     const NEWEST: &str = "SELECT block_number, block_hash FROM sender_transaction
         WHERE chain_id = ?1 AND block_number IS NOT NULL AND settled_at IS NOT NULL
@@ -318,7 +319,7 @@ pub(super) async fn check_against_chains(ledger: &Ledger, sandbox: &Sandbox) -> 
         let asked = chain.devnet.run(move |chain| {
             let oldest = chain.blocks(1, u64::MAX).next().map(|block| block.number());
             let found = chain.block(BlockId::number(number)).map(|block| block.hash);
-            // Blocks so old that they are no longer kept cannot be compared.
+            // Blocks that are too old to be kept cannot be compared.
             let is_there = found.map_or_else(|| oldest.is_some_and(|oldest| number < oldest), |at| at.0 == *hash);
             (is_there, chain.number())
         });
@@ -334,7 +335,7 @@ pub(super) async fn check_against_chains(ledger: &Ledger, sandbox: &Sandbox) -> 
     Ok(())
 }
 
-/// The entries of a folder that have names, sorted. Links are none.
+/// Entries of a folder that have valid names, sorted. Links are skipped.
 fn names(folder: &Path) -> Result<Vec<DevnetName>, DevnetError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -350,7 +351,7 @@ fn names(folder: &Path) -> Result<Vec<DevnetName>, DevnetError> {
     Ok(names)
 }
 
-/// The files that make up a devnet: its record, and checkpoint and log of each chain.
+/// Files of a devnet: its record, and checkpoint and log of each chain.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, DevnetError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
@@ -360,12 +361,12 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, DevnetError> {
             files.push(path);
         }
     }
-    // The record last: what it speaks of is there first.
+    // The record is last, after the files it refers to.
     files.sort_by_key(|path| path.file_name().is_some_and(|name| name == keep::RECORD));
     Ok(files)
 }
 
-/// Copies a regular file into a folder, whole or not at all.
+/// Copies a regular file into a folder, atomically.
 fn copy(file: &Path, folder: &Path) -> Result<(), DevnetError> {
     let Some(name) = file.file_name() else { return Ok(()) };
     let bytes = regular_file::read(file, MAX_FILE).map_err(failed(file))?;
@@ -373,7 +374,7 @@ fn copy(file: &Path, folder: &Path) -> Result<(), DevnetError> {
     replace(&target, &bytes).map_err(failed(&target))
 }
 
-/// Copies the regular files of a folder and of the folders in it; locks are not copied.
+/// Copies the regular files of a folder and its subfolders, without locks.
 fn copy_folder(source: &Path, target: &Path, deep: usize) -> Result<(), DevnetError> {
     private::folder(target).map_err(failed(target))?;
     for entry in fs::read_dir(source).map_err(failed(source))? {

@@ -1,5 +1,5 @@
-//! Folders and files of the data folder: made for their owner alone, held while in use, and cleared
-//! away when the devnet they were of is surely gone.
+//! Folders and files of the data directory: created for their owner only, locked while in use, and removed once their
+//! devnet has certainly ended.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -9,9 +9,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::{DATABASE, DataError, LOCK};
 use bardo_base::{private, regular_file, removal};
 
-/// Ledgers of ended embedded devnets that are kept for looking back.
+/// Number of ledgers of ended embedded devnets that are kept for inspection.
 const KEPT_EMBEDDED: usize = 4;
-/// A devnet of another process may be asked again after a pause; after a week without a call it is gone.
+/// Time without use after which the ledger of another process's devnet is removed: the devnet may be used again after a
+/// pause.
 const DEVNET_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 pub(super) fn folder_error(path: &Path) -> impl FnOnce(std::io::Error) -> DataError {
@@ -19,16 +20,16 @@ pub(super) fn folder_error(path: &Path) -> impl FnOnce(std::io::Error) -> DataEr
     |reason| DataError::Folder { path, reason }
 }
 
-/// Makes a folder for its owner alone, and those above it.
+/// Creates a folder for its owner only, with its missing parents.
 pub(super) fn create(path: &Path) -> Result<(), DataError> {
     private::folder(path).map_err(folder_error(path))
 }
 
-/// Says that the folder is in use, until the file is closed.
+/// Marks the folder as in use until the returned file is closed.
 pub(super) fn hold(folder: &Path) -> Result<File, DataError> {
     let path = folder.join(LOCK);
     let file = open_lock(&path).map_err(folder_error(&path))?;
-    // Only who clears away holds it alone, and for a moment.
+    // Only the cleanup takes the exclusive lock, briefly.
     file.lock_shared().map_err(folder_error(&path))?;
     Ok(file)
 }
@@ -37,8 +38,8 @@ pub(super) fn open_lock(path: &Path) -> std::io::Result<File> {
     regular_file::open_with(private::file().read(true).write(true).create(true).truncate(false), path)
 }
 
-/// Removes ledgers of devnets that have ended, except the newest, `own` and those of kept devnets. What cannot be removed
-/// stays.
+/// Removes ledgers of ended devnets, except the newest, `own` and those of kept devnets. Ledgers that cannot be removed
+/// stay.
 pub(super) fn clear_away(ledgers: &Path, own: &Path, kept: &BTreeSet<String>, now: Duration) {
     let (mut embedded, mut others) = (Vec::new(), Vec::new());
     for (folder, at) in folders(ledgers).unwrap_or_default() {
@@ -66,12 +67,12 @@ pub(super) fn clear_away(ledgers: &Path, own: &Path, kept: &BTreeSet<String>, no
     }
 }
 
-/// The database that was written last.
+/// Path of the most recently written database.
 pub(super) fn newest(ledgers: &[PathBuf]) -> Result<Option<PathBuf>, DataError> {
     Ok(all(ledgers)?.pop())
 }
 
-/// Every database, the one that was written last at the end.
+/// Paths of all databases, the most recently written last.
 pub(super) fn all(ledgers: &[PathBuf]) -> Result<Vec<PathBuf>, DataError> {
     let mut found = Vec::new();
     for ledgers in ledgers {
@@ -81,7 +82,7 @@ pub(super) fn all(ledgers: &[PathBuf]) -> Result<Vec<PathBuf>, DataError> {
     Ok(found.into_iter().map(|(folder, _)| folder.join(DATABASE)).collect())
 }
 
-/// The folders that hold a database, each with when it was last written, since the Unix epoch.
+/// Folders that contain a database, each with its last write since the Unix epoch.
 fn folders(ledgers: &Path) -> std::io::Result<Vec<(PathBuf, Duration)>> {
     let entries = match fs::read_dir(ledgers) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -91,7 +92,7 @@ fn folders(ledgers: &Path) -> std::io::Result<Vec<(PathBuf, Duration)>> {
     for entry in entries {
         let folder = entry?.path();
         let database = folder.join(DATABASE);
-        // What is written goes to the log beside the file first.
+        // Writes go to the WAL file beside the database first.
         let written = [database.with_extension("db-wal"), database].iter().filter_map(|file| written(file)).max();
         found.extend(written.map(|at| (folder, at)));
     }

@@ -1,19 +1,19 @@
-//! The data folder: where the stop file, the keys and the ledgers are, and which ledger belongs to
-//! which network. What is in a ledger is each room's own business.
+//! The data directory: location of the stop file, the keys and the ledgers, and the ledger of each network. The
+//! contents of a ledger belong to the crates that define its tables.
 //!
 //! ```text
-//! STOP                         the stop file: any process and any person can set it
-//! keys/                        key files
-//! golems/ID/STRATEGY.md        what the owner wants of a Golem
-//! runs/                        a journal for each run of the console, and for each call that writes
-//! ledger/real/ledger.db        one for all real networks, so that caps hold across them
-//! ledger/real/paper.db         the same tables for what is done on paper, and what moved there
-//! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
-//! ledger/embedded-ID/…         the same for a devnet inside one process
+//! STOP                          the stop file: any process and any person can set it
+//! keys/                         key files
+//! golems/ID/STRATEGY.md         the owner's strategy for a Golem
+//! runs/                         a journal for each run of the console, and for each call that writes
+//! ledger/real/ledger.db         one for all real networks, so that limits apply across them
+//! ledger/real/paper.db          paper ledger beside it, with the same tables and the paper balances
+//! ledger/devnet-ID/ledger.db    one for each devnet, worthless once that devnet has ended
+//! ledger/embedded-ID/…          the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
-//! devnets/NAME/                a devnet that is kept between runs, see [`devnets`]; its ledger is ledger/devnet-ID
-//! shows/ID/                    the same for one show, removed with it: its stop, its ledger and its playbook are its own
-//! queue-secrets/devnet-ID      secret that authenticates the approval queue of that devnet's ledger
+//! devnets/NAME/                 a devnet that is kept between runs, see [`devnets`]; its ledger is ledger/devnet-ID
+//! shows/ID/                     data directory of one scenario run, removed with it: stop file, ledger, playbook
+//! queue-secrets/devnet-ID       secret that authenticates the approval queue of that devnet's ledger
 //! ```
 
 mod binding;
@@ -46,7 +46,7 @@ use super::OpenWorld;
 use super::questions::shared::{self, Shared};
 use binding::Identity;
 
-/// The tables of every room that keeps something in a ledger.
+/// Migrations of all tables in a ledger.
 pub const ROOMS: &[Migrations] = &[
     binding::MIGRATIONS,
     engine::MIGRATIONS,
@@ -66,29 +66,30 @@ const DATABASE: &str = "ledger.db";
 const PAPER: &str = "paper.db";
 const LOCK: &str = "in-use";
 
-/// The data folder.
+/// Data directory with the stop file, keys and ledgers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFolder {
     root: PathBuf,
-    /// The operator's folder, where this is a show's: its stop counts here as well, and recordings are made there.
+    /// The operator's data directory, if this one belongs to a scenario: its stop applies here as well, and recordings
+    /// are written there.
     outer: Option<PathBuf>,
 }
 
-/// Whose ledger it is.
+/// Kind of network that a ledger belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerKind {
-    /// All networks but devnets share it.
+    /// Shared by all networks except devnets.
     Real,
-    /// A devnet's, in this process or another.
+    /// Ledger of one devnet, in this process or another.
     Devnet,
 }
 
-/// An open ledger. Cheap to clone; as long as a clone lives, nobody clears the folder away.
+/// An open ledger. Cheap to clone; its folder is not removed while a clone exists.
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    /// The database.
+    /// Database of the ledger.
     pub store: Store,
-    /// Whose it is.
+    /// Kind of network that it belongs to.
     pub kind: LedgerKind,
     /// Approval requests of all processes on this ledger.
     pub queue: Shared,
@@ -96,50 +97,50 @@ pub struct Ledger {
     _in_use: Arc<File>,
 }
 
-/// Why no ledger is open.
+/// Errors of opening a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The folder cannot be used.
+    /// A folder or file cannot be used.
     #[error("cannot use {}: {reason}; check that the data folder exists and can be written", path.display())]
     Folder {
-        /// Which file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why not.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
     /// The database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Play money and real money at once.
+    /// Play money and real money in one run.
     #[error(
         "{devnet} is a devnet chain and {other} is not: one ledger cannot hold both. Leave one of them out of this run"
     )]
     Mixed {
-        /// The devnet's chain.
+        /// Name of the devnet's chain.
         devnet: String,
-        /// The other.
+        /// Name of the other chain.
         other: String,
     },
-    /// Chains of several devnets.
+    /// Chains of several devnets in one run.
     #[error("{first} and {second} belong to different devnets. Use both from one `bardo devnet`, or leave one out")]
     TwoDevnets {
-        /// A chain.
+        /// Name of a chain.
         first: String,
-        /// A chain of another devnet.
+        /// Name of a chain of another devnet.
         second: String,
     },
-    /// Nothing tells which ledger is meant.
+    /// No chain identifies the ledger.
     #[error("no chain is configured, so no ledger can be opened")]
     NoChain,
-    /// A chain that would have told is out of reach.
+    /// The chain that would identify the ledger is unreachable.
     #[error(transparent)]
     Unreachable(#[from] ConnectError),
-    /// A chain did not answer what identifies it.
+    /// A chain did not answer the request that identifies it.
     #[error("cannot tell which devnet {chain} belongs to: {reason}")]
     Unidentified {
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// Why not.
+        /// Error of the endpoint.
         reason: ProviderError,
     },
     /// The chain's files are older than the ledger.
@@ -150,29 +151,29 @@ pub enum DataError {
         path.display()
     )]
     ChainBehind {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// Its newest block.
+        /// Number of its newest block.
         head: u64,
-        /// The block that the ledger knows.
+        /// Number of a block in the ledger that the chain lacks.
         number: u64,
     },
-    /// The ledger is of another chain that claims the same name.
+    /// The ledger belongs to another chain with the same name.
     #[error(
         "{} was created for another {chain}: its first block was {bound} and is now {found}. A restarted devnet needs \
          a new id",
         path.display()
     )]
     OtherGenesis {
-        /// The database.
+        /// Path of the database.
         path: PathBuf,
-        /// The chain.
+        /// Name of the chain.
         chain: String,
-        /// Hash of the first block when the ledger was begun.
+        /// Hash of the first block when the ledger was created.
         bound: alloy::primitives::B256,
-        /// And now.
+        /// Hash of the first block now.
         found: alloy::primitives::B256,
     },
 }
@@ -194,30 +195,30 @@ impl From<DataError> for ToolError {
 }
 
 impl DataFolder {
-    /// The configured folder; nothing is made yet.
+    /// Configured data directory; nothing is created yet.
     pub fn of(config: &Config) -> Self {
         Self { root: config.data_dir.value.clone(), outer: config.outer_data_dir.clone() }
     }
 
-    /// The folder at `root`; nothing is made yet.
+    /// Data directory at `root`; nothing is created yet.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned(), outer: None }
     }
 
-    /// The databases of all its ledgers, the one that was written last at the end.
+    /// Paths of all its ledgers' databases, the most recently written last.
     ///
     /// # Errors
-    /// [`DataError::Folder`] where the folder is there and cannot be read.
+    /// [`DataError::Folder`] if a folder exists and cannot be read.
     pub fn ledgers(&self) -> Result<Vec<PathBuf>, DataError> {
         folders::all(&self.ledger_folders())
     }
 
-    /// The folder itself.
+    /// Path of the data directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The stop file. In a show a stop of the operator's folder counts as well.
+    /// The stop file. For a scenario, a stop of the operator's data directory applies as well.
     pub fn stop_file(&self) -> StopFile {
         match &self.outer {
             Some(outer) => StopFile::in_folder(&self.root).beneath(outer),
@@ -230,34 +231,33 @@ impl DataFolder {
         self.root.join("golems").join(golem_id.as_str())
     }
 
-    /// The folder of key files.
+    /// Directory of key files.
     pub fn keys(&self) -> PathBuf {
         self.root.join("keys")
     }
 
-    /// A place for the journal of a run, which nobody else writes. Its folder is made.
+    /// Returns a unique path for the journal of a run, and creates its folder.
     ///
     /// # Errors
-    /// [`DataError::Folder`].
+    /// [`DataError::Folder`] if the folder cannot be created.
     pub fn new_journal(&self, clock: &dyn Clock) -> Result<PathBuf, DataError> {
         let runs = self.outer.as_ref().unwrap_or(&self.root).join(RUNS);
         folders::create(&runs)?;
         Ok(runs.join(format!("{}-{}.jsonl", clock.now_millis(), InstanceId::random())))
     }
 
-    /// Makes the folder, readable by its owner alone, where it is not there yet.
+    /// Creates the directory for its owner only, if it does not exist.
     ///
     /// # Errors
-    /// [`DataError::Folder`].
+    /// [`DataError::Folder`] if it cannot be created.
     pub fn create(&self) -> Result<(), DataError> {
         folders::create(&self.root)
     }
 
-    /// Opens the ledger that belongs to the chains of a world: begins it where there is none, and
-    /// refuses one that was begun for other chains.
+    /// Opens the ledger of these chains; creates it if necessary, and rejects one that belongs to other chains.
     ///
     /// # Errors
-    /// A [`DataError`] that says which chain or file stands against it.
+    /// A [`DataError`] that names the chain or file at fault.
     pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
         let ledger = self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await?;
         if let Some(sandbox) = opened.sandbox.as_ref().filter(|sandbox| sandbox.is_kept()) {
@@ -266,11 +266,11 @@ impl DataFolder {
         Ok(ledger)
     }
 
-    /// Opens the ledger that all real networks share, and begins it where there is none: keys belong
-    /// to it, whatever network this run is on. `now_millis` is the time since the Unix epoch.
+    /// Opens the ledger that all real networks share; creates it if necessary. Keys belong to it, whatever network this
+    /// run uses. `now_millis` is the time since the Unix epoch.
     ///
     /// # Errors
-    /// A [`DataError`] that says which file stands against it.
+    /// A [`DataError`] that names the file at fault.
     pub async fn open_real_ledger(&self, now_millis: u64) -> Result<Ledger, DataError> {
         self.open(Identity::real(), now_millis).await
     }
@@ -297,27 +297,27 @@ impl DataFolder {
         Ok(Ledger { store, kind: identity.kind, queue, id: id.into(), _in_use: Arc::new(in_use) })
     }
 
-    /// The database that was written last, whichever network it is of; nothing where there is none.
+    /// Path of the most recently written database of any network; `None` if there is none.
     ///
     /// # Errors
-    /// [`DataError::Folder`] where the folder is there and cannot be read.
+    /// [`DataError::Folder`] if a folder exists and cannot be read.
     pub fn newest_ledger(&self) -> Result<Option<PathBuf>, DataError> {
         folders::newest(&self.ledger_folders())
     }
 
-    /// The paper ledgers of all its networks.
+    /// Paths of the paper ledgers of all networks.
     ///
     /// # Errors
-    /// [`DataError::Folder`] where a folder is there and cannot be read.
+    /// [`DataError::Folder`] if a folder exists and cannot be read.
     pub fn paper_ledgers(&self) -> Result<Vec<PathBuf>, DataError> {
         let beside = self.ledgers()?.into_iter().map(|database| database.with_file_name(PAPER));
         Ok(beside.filter(|paper| paper.exists()).collect())
     }
 
-    /// The same, opened as one of the programs that work on it; nothing where there is none.
+    /// Opens the most recently written database; `None` if there is none.
     ///
     /// # Errors
-    /// [`DataError::Folder`], or a database that cannot be opened.
+    /// [`DataError::Folder`], or [`DataError::Store`] for a database that cannot be opened.
     pub fn newest_store(&self) -> Result<Option<Store>, DataError> {
         let Some(database) = self.newest_ledger()? else { return Ok(None) };
         Ok(Some(Store::open(StoreConfig::at(database), ROOMS)?))
@@ -327,17 +327,17 @@ impl DataFolder {
 /// Opens a paper ledger, which has the tables of the real one and its own.
 ///
 /// # Errors
-/// [`StoreError`].
+/// A [`StoreError`] if the database cannot be opened.
 pub fn open_paper(path: &Path) -> Result<Store, StoreError> {
     let rooms: Vec<Migrations> = ROOMS.iter().copied().chain([paper::MIGRATIONS]).collect();
     Store::open(StoreConfig::at(path), &rooms)
 }
 
 impl Ledger {
-    /// The paper ledger beside this one; begun where there is none.
+    /// Opens the paper ledger beside this one; creates it if necessary.
     ///
     /// # Errors
-    /// [`DataError::Store`].
+    /// [`DataError::Store`] if the database cannot be opened.
     pub async fn paper(&self) -> Result<PaperLedger, DataError> {
         let path = self.store.path().with_file_name(PAPER);
         let opening = tokio::task::spawn_blocking(move || open_paper(&path));
@@ -345,7 +345,7 @@ impl Ledger {
         Ok(PaperLedger::new(store, self.store.clone()))
     }
 
-    /// Names this ledger and no other, for whoever must not be used with two.
+    /// Unique name of this ledger, for objects that must not be used with two ledgers.
     pub fn id(&self) -> &str {
         &self.id
     }

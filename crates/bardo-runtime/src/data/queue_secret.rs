@@ -1,6 +1,6 @@
-//! Secrets that authenticate the approval queue of a devnet. The accounts of the development mnemonic are known to
-//! everyone, so nothing can be derived from them. The files are outside the ledgers' folders and readable by their owner
-//! alone from the moment they are made.
+//! Secrets that authenticate the approval queue of a devnet. The accounts of the development mnemonic are public, so
+//! nothing can be derived from them. The files are outside the ledgers' folders, and readable by their owner only from
+//! the moment of creation.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,60 +15,60 @@ use bardo_base::id::InstanceId;
 use bardo_base::regular_file;
 use bardo_safety::queue_key::QUEUE_KEY_BYTES;
 
-/// Secret of an approval queue.
+/// Secret of an approval queue, wiped on drop.
 pub type QueueSecret = Zeroizing<[u8; QUEUE_KEY_BYTES]>;
 
-/// Why there is no secret.
+/// Errors of creating or reading a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueSecretError {
-    /// The operating system failed.
+    /// A file operation failed.
     #[error(
         "cannot use the approval queue's secret {}: {reason}; check that the data folder can be written",
         path.display()
     )]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What failed.
+        /// Error of the operating system.
         reason: io::Error,
     },
-    /// Others than its owner can read or change it.
+    /// The file's permissions let other users read or modify it.
     #[error(
         "other users can access the approval queue's secret {} (mode {mode:03o}): anyone who has read it can forge \
          approvals. Delete it and start again",
         path.display()
     )]
     Exposed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permission bits of the file.
         mode: u32,
     },
-    /// It is a link, belongs to another user, or has another length.
+    /// The file is a link, belongs to another user, or has the wrong length.
     #[error("the approval queue's secret {} is damaged. Delete it and start again", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The system gave no randomness.
+    /// The system provides no random numbers.
     #[error("the system provides no random numbers, so the approval queue has no secret")]
     NoRandomness,
 }
 
-/// A new secret that only this process has.
+/// Creates a secret that only this process knows.
 ///
 /// # Errors
-/// [`QueueSecretError::NoRandomness`].
+/// [`QueueSecretError::NoRandomness`] if the system provides no random numbers.
 pub fn in_memory() -> Result<QueueSecret, QueueSecretError> {
     let mut secret = Zeroizing::new([0; QUEUE_KEY_BYTES]);
     OsRng.try_fill_bytes(secret.as_mut_slice()).map_err(|_| QueueSecretError::NoRandomness)?;
     Ok(secret)
 }
 
-/// The secret of a devnet's ledger, made with the first process that asks for it.
+/// Secret of a devnet's ledger, created by the first process that requests it.
 ///
 /// # Errors
-/// [`QueueSecretError`].
+/// A [`QueueSecretError`] if the secret cannot be created or read, or others could have used it.
 pub fn of_instance(folder: &DataFolder, ledger: &Ledger) -> Result<QueueSecret, QueueSecretError> {
     let folder = folder.root().join(QUEUE_SECRETS);
     let path = folder.join(ledger.id());
@@ -84,7 +84,8 @@ pub fn of_instance(folder: &DataFolder, ledger: &Ledger) -> Result<QueueSecret, 
     }
 }
 
-/// Writes the secret beside its place and links it there, so that nobody reads half of it and the first one stays.
+/// Writes the secret to a temporary file and links it into place. So no process reads half of it, and the first secret
+/// wins.
 fn make(folder: &Path, path: &Path, secret: &QueueSecret) -> io::Result<()> {
     let beside = folder.join(format!("new-{}", InstanceId::random()));
     let mut options = OpenOptions::new();
@@ -95,7 +96,7 @@ fn make(folder: &Path, path: &Path, secret: &QueueSecret) -> io::Result<()> {
         file.write_all(secret.as_slice())?;
         file.sync_all()?;
         match fs::hard_link(&beside, path) {
-            // Another process was quicker: its secret is the one.
+            // Another process was faster: its secret is used.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             linked => linked,
         }
@@ -128,13 +129,13 @@ fn read(path: &Path, file: File) -> Result<QueueSecret, QueueSecretError> {
     Ok(secret)
 }
 
-/// Removes secrets of devnets whose ledgers are gone. What cannot be removed stays.
+/// Removes secrets of devnets whose ledgers are gone. Files that cannot be removed stay.
 pub(super) fn clear_away(root: &Path) {
     let Ok(entries) = fs::read_dir(root.join(QUEUE_SECRETS)) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let is_of_devnet = name.to_str().is_some_and(|name| name.starts_with("devnet-"));
-        // The ledger of a devnet is named like its folder.
+        // The secret's file and the ledger's folder have the same name.
         if is_of_devnet && !root.join(LEDGERS).join(&name).exists() {
             let _stays = fs::remove_file(entry.path());
         }

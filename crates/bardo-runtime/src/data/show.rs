@@ -1,6 +1,6 @@
-//! The data folder of a show. What a show does to the stop file, the ledger or the playbook concerns nobody else, so
-//! each show has a folder of its own below the operator's data folder, and takes it along when it ends. Only its
-//! recording is made in the operator's folder, since `bardo replay` plays it again.
+//! The data directory of a scenario run. A scenario changes the stop file, the ledger and the playbook, which must not
+//! affect the operator. So each run has its own directory below the operator's, and removes it at the end. Only its
+//! recording is written to the operator's directory, for `bardo replay`.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,30 +11,30 @@ use bardo_base::config::Config;
 use bardo_base::id::InstanceId;
 use bardo_base::{regular_file, removal};
 
-/// Folder of all shows, in the data folder.
+/// Folder of all scenario runs, in the data directory.
 pub(super) const SHOWS: &str = "shows";
 
-/// A show's own data folder, removed when this is dropped unless it is to be kept.
+/// Data directory of a scenario run, removed on drop unless it is to be kept.
 #[derive(Debug)]
 pub struct ShowFolder {
     path: PathBuf,
     keep: bool,
-    /// Held as long as the show runs, so that the next show does not take it for one that was killed.
+    /// Lock that is held during the run, so that other runs do not take it for a killed one.
     _in_use: File,
 }
 
 impl ShowFolder {
-    /// Makes a folder for a show that begins now, and removes those of shows that were killed. `config` is the
-    /// operator's; the second value is the same with the show's folder in place of the operator's.
+    /// Creates a directory for a scenario run and removes those of killed runs. `config` is the operator's; the
+    /// returned one has the new directory in its place.
     ///
     /// # Errors
-    /// [`DataError::Folder`].
+    /// [`DataError::Folder`] if a folder or lock cannot be created.
     pub fn begin(config: &Config, keep: bool) -> Result<(Self, Config), DataError> {
         let outer = config.data_dir.value.clone();
         let shows = outer.join(SHOWS);
         create(&outer)?;
         create(&shows)?;
-        // One show at a time begins or clears away: a folder that is not locked yet must not be taken for a left one.
+        // Serialises creation and cleanup: a directory that is not locked yet must not be taken for a killed run.
         let beginning = shows.join(LOCK);
         let alone = open_lock(&beginning).map_err(folder_error(&beginning))?;
         alone.lock().map_err(folder_error(&beginning))?;
@@ -50,7 +50,7 @@ impl ShowFolder {
         Ok((Self { path, keep, _in_use: in_use }, inside))
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -59,7 +59,7 @@ impl ShowFolder {
 impl Drop for ShowFolder {
     fn drop(&mut self) {
         if self.keep {
-            // The next show must not clear it away.
+            // Without a lock file the next run does not remove the directory.
             let _kept = fs::remove_file(self.path.join(LOCK));
         } else if let Err(error) = removal::folder(&self.path) {
             tracing::warn!(folder = %self.path.display(), %error, "cannot remove a scenario's data folder");
@@ -67,7 +67,7 @@ impl Drop for ShowFolder {
     }
 }
 
-/// Removes the folders of shows that were killed. One without a lock was kept on purpose.
+/// Removes the directories of killed runs. One without a lock file was kept on purpose.
 fn clear_away(shows: &Path) {
     let Ok(entries) = fs::read_dir(shows) else { return };
     for folder in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
@@ -84,10 +84,10 @@ fn clear_away(shows: &Path) {
 }
 
 impl DataFolder {
-    /// The ledgers' folders: the data folder's own, and those of the shows that run or were kept.
+    /// Folders of ledgers: the data directory's own, and those of running or kept scenario runs.
     pub(super) fn ledger_folders(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.root.join(SHOWS)).into_iter().flatten().flatten();
-        // Beside the folders stands the lock that says that shows are in use.
+        // The folder also contains a lock file.
         let shows = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
         std::iter::once(self.root.clone()).chain(shows).map(|root| root.join(super::LEDGERS)).collect()
     }

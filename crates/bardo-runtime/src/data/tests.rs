@@ -20,7 +20,7 @@ fn folder(home: &tempfile::TempDir) -> DataFolder {
     DataFolder::of(&Config::load(&environment, &Flags::default()).unwrap())
 }
 
-/// A world of bare chains in this process; which kind each counts as is what the tests are about.
+/// World of bare chains in this process; the tests choose the kind of each network.
 fn world(chains: &[(u64, NetworkKind)]) -> OpenWorld {
     let clock: Arc<SystemClock> = Arc::new(SystemClock);
     let chains = chains.iter().map(|(chain_id, kind)| {
@@ -43,7 +43,7 @@ async fn a_ledger_is_opened_again_under_its_name_and_by_its_own_chains_alone() {
     let opened = world(&[(31_337, NetworkKind::Devnet)]);
     let first = data.open_ledger(&opened).await.unwrap();
     assert_eq!(first.kind, LedgerKind::Devnet);
-    // A node of another make is told apart by its first block.
+    // A node without a devnet id is identified by its first block.
     let genesis = opened.world.chains()[0].client.provider();
     let genesis = alloy::providers::Provider::get_block_by_number(genesis, 0.into()).await.unwrap().unwrap();
     assert_eq!(first.id(), format!("devnet-genesis-{}", alloy::hex::encode(genesis.header.hash)));
@@ -73,7 +73,7 @@ async fn real_networks_share_one_ledger_and_devnets_never_join_it() {
     assert!(matches!(both, DataError::Mixed { .. }), "{both}");
     let none = data.open_ledger(&world(&[])).await.unwrap_err();
     assert!(matches!(none, DataError::NoChain), "{none}");
-    // Another folder keeps another ledger: whatever names one refuses the other.
+    // Another data directory has another ledger: objects bound to one are rejected by the other.
     let elsewhere = tempfile::tempdir().unwrap();
     let third = folder(&elsewhere).open_ledger(&world(&[(6, NetworkKind::Real)])).await.unwrap();
     assert_ne!(third.id(), one.id());

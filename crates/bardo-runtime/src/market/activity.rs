@@ -1,4 +1,4 @@
-//! What happened in a block, one line per thing worth one: swaps, feeds, transfers, and calls nobody can name.
+//! Activity of a block, one line per notable event: swaps, feed updates, transfers, and unknown calls.
 
 use alloy::consensus::Transaction;
 use alloy::network::TransactionResponse;
@@ -17,10 +17,10 @@ use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::market::{ActivityKind, ActivityRow, PoolVersion};
 use golem_chain::network::{BookToken, Network};
 
-/// Digits after the point of an amount in a line.
+/// Decimals of an amount in a line.
 const PLACES: usize = 4;
 
-/// A block's lines, in the order of its transactions.
+/// Activity of a block, in the order of its transactions.
 pub(super) fn activity_of(
     chain: usize,
     network: &Network,
@@ -60,7 +60,7 @@ fn swap_line(pools: &[KnownPool], log: &Log) -> Option<(ActivityKind, String)> {
     let (paid, got) = match pool.place.version {
         PoolVersion::V3 => {
             let swap = UniswapV3Pool::Swap::decode_log(&log.inner).ok()?.data;
-            // Positive: the pool received it.
+            // Positive amounts were received by the pool.
             if swap.amount0 > I256::ZERO {
                 ((&pool.token0, swap.amount0.unsigned_abs()), (&pool.token1, swap.amount1.unsigned_abs()))
             } else {
@@ -96,7 +96,7 @@ fn feed_line(network: &Network, log: &Log) -> Option<(ActivityKind, String)> {
     Some((ActivityKind::Feed, format!("{} is {}", feed.pair, price(told))))
 }
 
-/// A transaction that is neither a swap nor a feed's.
+/// Line for a transaction that is neither a swap nor a feed update.
 fn plain_line(network: &Network, block: &Block, receipt: &TransactionReceipt, logs: &[Log]) -> (ActivityKind, String) {
     if let Some(created) = receipt.contract_address {
         return (ActivityKind::Create, format!("{} by {}", named(network, created), short_address(receipt.from)));
@@ -133,7 +133,7 @@ fn between(network: &Network, receipt: &TransactionReceipt) -> String {
     format!("{} → {to}", short_address(receipt.from))
 }
 
-/// The address book's name, else the ends of the address.
+/// Name in the address book, or else the shortened address.
 fn named(network: &Network, address: Address) -> String {
     network.book.name_of(address).unwrap_or_else(|| short_address(address))
 }

@@ -1,33 +1,34 @@
-//! Prices of pools from what their contracts say, for the screen.
+//! Pool prices from the contracts' state, for display.
 
 use alloy::primitives::{U256, U512};
 use rust_decimal::Decimal;
 
-/// Most digits after the point that are worth keeping for a screen.
+/// Maximum number of decimals for display.
 const DIGITS: u32 = 18;
 
-/// What one whole token 0 of a V3 pool costs in whole token 1: `(sqrtPriceX96 / 2^96)²`, brought to whole tokens.
+/// Price of one whole token 0 of a V3 pool in whole token 1: `(sqrtPriceX96 / 2^96)²`, scaled to whole tokens.
 ///
-/// `None` for a pool without a price. Uniswap v3 core whitepaper, section 6.1.
+/// `None` for a pool without a price. Source: Uniswap v3 core whitepaper, section 6.1.
 pub(super) fn v3_price(sqrt_price_x96: U256, decimals0: u8, decimals1: u8) -> Option<Decimal> {
-    // Below 2^320; with the decimals of a token of at most 36 below 2^440.
+    // Below 2^320; below 2^440 after scaling by at most 36 decimals.
     let squared = U512::from(sqrt_price_x96) * U512::from(sqrt_price_x96);
     quotient(squared, U512::from(1) << 192, decimals0, decimals1)
 }
 
-/// What one whole token 0 of a V2 pair costs in whole token 1: its reserves' ratio, brought to whole tokens.
+/// Price of one whole token 0 of a V2 pair in whole token 1: the ratio of its reserves, scaled to whole tokens.
 ///
 /// `None` for an empty pair.
 pub(super) fn v2_price(reserve0: U256, reserve1: U256, decimals0: u8, decimals1: u8) -> Option<Decimal> {
     quotient(U512::from(reserve1), U512::from(reserve0), decimals0, decimals1)
 }
 
-/// The same price seen from the other side.
+/// The inverse price.
 pub(super) fn inverted(price: Decimal) -> Option<Decimal> {
     Decimal::ONE.checked_div(price)
 }
 
-/// `numerator · 10^decimals0 / (denominator · 10^decimals1)`, cut to what a decimal can hold; `None` where it is zero.
+/// `numerator · 10^decimals0 / (denominator · 10^decimals1)`, truncated to a decimal's precision; `None` for a zero
+/// denominator or an overflow.
 fn quotient(numerator: U512, denominator: U512, decimals0: u8, decimals1: u8) -> Option<Decimal> {
     let numerator = numerator.checked_mul(power_of_ten(decimals0.into())?)?;
     let denominator = denominator.checked_mul(power_of_ten(decimals1.into())?)?;
@@ -55,7 +56,7 @@ mod tests {
         assert_eq!(v3_price(U256::from(1) << 96, 18, 18), Some(Decimal::ONE));
         // Twice the root is four times the price.
         assert_eq!(v3_price(U256::from(1) << 97, 18, 18), Some(Decimal::from(4)));
-        // Equal raw units of a token with 6 and one with 18 decimals: one whole of the first is 10^-12 of the second.
+        // Equal raw units of tokens with 6 and 18 decimals: one whole token 0 costs 10^-12 of token 1.
         assert_eq!(v3_price(U256::from(1) << 96, 6, 18), Some(Decimal::new(1, 12)));
         assert_eq!(v3_price(U256::ZERO, 18, 6), None);
     }

@@ -1,5 +1,5 @@
-//! What is read of chains and their markets for whoever watches: blocks and what happened in them, prices, pools, the
-//! wallet's balances. Nothing that is checked before a signature comes from here.
+//! Chain and market data for display: blocks and their activity, prices, pools and the wallet's balances. No check
+//! before a signature uses these data.
 
 mod activity;
 mod arithmetic;
@@ -10,7 +10,7 @@ use bardo_sandbox::plan::Venue;
 use bardo_session::market::PoolVersion;
 use reader::PoolPlace;
 
-/// The pools that a devnet was furnished with.
+/// Pools that a devnet was created with.
 pub fn pools_of(deployment: &Deployment) -> Vec<PoolPlace> {
     let place = |pool: &Pool| PoolPlace {
         address: pool.address,

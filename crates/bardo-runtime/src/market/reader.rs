@@ -1,7 +1,7 @@
-//! Reads one chain for the page: new blocks with what happened in them, then all prices, pools and balances in one
-//! `eth_call` through Multicall3, pinned to the newest of those blocks.
+//! Reader of one chain for the Network screen: new blocks with their activity, then all prices, pools and balances in
+//! one `eth_call` through Multicall3, pinned to the newest of those blocks.
 //!
-//! Not here: when to read, and where the chain comes from.
+//! The caller decides when to read, and provides the chain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,55 +29,55 @@ use golem_chain::network::{BookToken, Contract, Network};
 use golem_chain::price::{FeedPrices, PriceSource, feed_specs};
 use golem_tools::engine::Paper;
 
-/// Blocks taken in at once: on the first reading, and after a long silence.
+/// Maximum number of blocks per reading, for the first reading and after a long pause.
 const MOST_BLOCKS: usize = 64;
 
-/// Tokens that others are priced in, the first of two first.
+/// Quote tokens, in order of precedence.
 const QUOTES: [&str; 4] = ["USDC", "USDT", "DAI", "WETH"];
 
-/// A pool to be read.
+/// Location of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolPlace {
-    /// Where it is.
+    /// Address of the pool.
     pub address: Address,
-    /// Which protocol.
+    /// Protocol version of the pool.
     pub version: PoolVersion,
-    /// The fee in hundredths of a basis point.
+    /// Fee in hundredths of a basis point.
     pub fee_pips: u32,
-    /// The token with the lower address.
+    /// Token with the lower address.
     pub token0: Address,
-    /// The other.
+    /// Token with the higher address.
     pub token1: Address,
 }
 
-/// A pool with both its tokens known.
+/// A pool whose tokens are both in the address book.
 #[derive(Debug, Clone)]
 pub(super) struct KnownPool {
     pub(super) place: PoolPlace,
     pub(super) token0: BookToken,
     pub(super) token1: BookToken,
-    /// Whether token 1 is the one that is priced.
+    /// True if token 1 is the one that is priced.
     flipped: bool,
 }
 
-/// Why a chain could not be read.
+/// Errors of reading a chain.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It did not answer.
+    /// The chain did not answer.
     #[error("the chain does not respond: {0}")]
     Silent(SafeText),
-    /// A block it had just announced is not there.
+    /// A block that was just announced does not exist.
     #[error("block {0} no longer exists")]
     NoBlock(u64),
-    /// The network has no Multicall3, through which everything is read at once.
+    /// The network has no Multicall3, which batches all reads.
     #[error("the address book has no Multicall3 for {0}")]
     NoMulticall(SafeText),
-    /// The answer of Multicall3 is none.
+    /// The answer of Multicall3 cannot be decoded.
     #[error("cannot decode the chain's response: check that Multicall3 is deployed")]
     NoAnswer,
 }
 
-/// Reads one chain.
+/// Reader of one chain.
 #[derive(Debug)]
 pub struct ChainReader {
     chain: usize,
@@ -87,18 +87,18 @@ pub struct ChainReader {
     network: Network,
     pools: Vec<KnownPool>,
     prices: FeedPrices,
-    /// Hashes of the newest blocks taken in, so that a reorganisation is seen.
+    /// Hashes of the newest blocks that were read, to detect reorganisations.
     known: BTreeMap<u64, B256>,
-    /// Paper mode: while it is on, the wallet's balances are those of paper.
+    /// Paper mode: while it is on, the wallet's balances are the paper balances.
     paper: Option<Paper>,
 }
 
 impl ChainReader {
-    /// A reader of the chain at place `chain` of its network. Pools with a token the address book does not know are
-    /// left out: their symbols are nobody's word.
+    /// Reader of the chain at index `chain` of its network. Pools with a token outside the address book are skipped,
+    /// because their symbols are untrusted.
     ///
     /// # Errors
-    /// [`ReadError::NoMulticall`] where the network has none.
+    /// [`ReadError::NoMulticall`] if the network has none.
     pub fn new(
         chain: usize,
         network: Network,
@@ -117,7 +117,7 @@ impl ChainReader {
                 Some(KnownPool { place, token0, token1, flipped })
             })
             .collect();
-        // The pools of one pair stand together, in the order in which their pairs were given.
+        // Pools of one pair are adjacent, in the order in which the pairs were given.
         let pair = |pool: &KnownPool| (pool.place.token0, pool.place.token1);
         let order: Vec<_> = known.iter().map(pair).collect();
         known.sort_by_key(|pool| order.iter().position(|other| *other == pair(pool)));
@@ -127,25 +127,25 @@ impl ChainReader {
         Ok(Self { chain, provider, multicall, wallet, network, pools, prices, known, paper: None })
     }
 
-    /// A copy that shows the wallet's balances as they are on paper while paper mode is on.
+    /// Shows the paper balances of the wallet while paper mode is on.
     #[must_use]
     pub fn with_paper(self, paper: Option<Paper>) -> Self {
         Self { paper, ..self }
     }
 
-    /// The blocks that came up to `head`, and the chain's state after them.
+    /// Reads the new blocks up to `head`, and the chain's state after them.
     ///
     /// # Errors
-    /// A [`ReadError`]; the next reading starts where this one did.
+    /// A [`ReadError`]; the next reading starts at the same block.
     pub async fn read(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
         let fresh = self.fresh_blocks(head).await?;
         self.snapshot(head, fresh).await
     }
 
-    /// The chain's state after a block that was read before: what moves on paper moves without a block.
+    /// Reads the state again after a block that was already read: paper balances change without a block.
     ///
     /// # Errors
-    /// A [`ReadError`].
+    /// A [`ReadError`] if the chain does not answer or the answer is invalid.
     pub async fn read_again(&mut self, head: u64) -> Result<ChainSnapshot, ReadError> {
         self.snapshot(head, Vec::new()).await
     }
@@ -183,7 +183,7 @@ impl ChainReader {
         Ok(ChainSnapshot { chain: self.chain, blocks, tokens, pools, balances, activity })
     }
 
-    /// From the newest back to one whose parent is known; oldest first.
+    /// Walks from `head` back to a block whose parent is known; returns the oldest first.
     async fn fresh_blocks(&mut self, head: u64) -> Result<Vec<Block>, ReadError> {
         let mut fresh = Vec::new();
         let mut number = head;
@@ -204,7 +204,7 @@ impl ChainReader {
         Ok(fresh)
     }
 
-    /// Pools and balances at a block, in one call.
+    /// Reads pools and balances at a block, in one call.
     async fn state_at(
         &self,
         block: u64,
@@ -256,7 +256,7 @@ impl ChainReader {
     }
 }
 
-/// The lower, the rather others are priced in it.
+/// Precedence of a quote token; lower values are preferred.
 fn quote_rank(symbol: &str) -> usize {
     QUOTES.iter().position(|quote| *quote == symbol).unwrap_or(QUOTES.len())
 }
@@ -273,7 +273,7 @@ fn call<C: SolCall>(target: Address, call: &C) -> Call3 {
     Call3 { target, allowFailure: true, callData: call.abi_encode().into() }
 }
 
-/// The next answer; `None` if that call failed or says something else.
+/// Next answer; `None` if the call failed or returned an unexpected form.
 fn next<C: SolCall>(answers: &mut impl Iterator<Item = Option<Bytes>>) -> Option<C::Return> {
     C::abi_decode_returns_validate(&answers.next()??).ok()
 }

@@ -1,4 +1,4 @@
-//! What the page says against what the chain says: every fact asked for once more, directly, with arithmetic of its own.
+//! Compares the Network screen with the chain: every fact is read again directly, and computed independently.
 
 use std::str::FromStr;
 
@@ -71,7 +71,7 @@ fn same(one: f64, other: f64, tolerance: f64, what: &str) {
     assert!((one / other - 1.0).abs() < tolerance, "{what}: {one} against {other}");
 }
 
-/// The feed's answer for a token, asked of the feed itself; all feeds have eight decimals.
+/// Answer of a token's feed, read from the feed itself; all feeds have eight decimals.
 async fn feed(chain: &SandboxChain, symbol: &str) -> U256 {
     let asset = ASSETS.iter().find(|(known, _)| *known == symbol).unwrap().1;
     let round = ask(chain, chain.deployment.feeds[&asset], Aggregator::latestRoundDataCall {}).await;
@@ -167,7 +167,7 @@ async fn balances_are_true(chain: &SandboxChain, wallet: Address, snapshot: &Cha
     }
 }
 
-/// Every log of these blocks that has `event` as its first topic: of which contract, in which transaction, its data.
+/// Every log of these blocks with `event` as its first topic: contract, transaction and data.
 async fn logs(chain: &SandboxChain, from: u64, to: u64, event: &str) -> Vec<(Address, B256, Bytes)> {
     let mut found = Vec::new();
     for number in from..=to {
@@ -187,7 +187,7 @@ const V2_SWAP: &str = "Swap(address,uint256,uint256,uint256,uint256,address)";
 const V3_SWAP: &str = "Swap(address,address,int256,int256,uint160,uint128,int24)";
 const ANSWER: &str = "AnswerUpdated(int256,uint256,uint256)";
 
-/// The amount before the symbol in `1,234.5678… USDC`.
+/// Parses the amount before the symbol in `1,234.5678… USDC`.
 fn told(words: &str) -> (f64, &str) {
     let (amount, symbol) = words.split_once(' ').unwrap();
     (amount.replace([',', '…'], "").parse().unwrap(), symbol.split(' ').next().unwrap())
@@ -202,7 +202,7 @@ async fn activity_is_true(chain: &SandboxChain, snapshot: &ChainSnapshot) -> usi
     for (pool, transaction, data) in &swaps {
         let pool = chain.deployment.pools.iter().find(|known| known.address == *pool).unwrap();
         let word = |at: usize| U256::from_be_slice(&data[at * 32..at * 32 + 32]);
-        // What the pool got and gave, of either token, without signs.
+        // Absolute amounts that the pool received and paid, for either token.
         let plain = |word: U256| if word.bit(255) { (U256::ZERO, word.wrapping_neg()) } else { (word, U256::ZERO) };
         let [(in0, out0), (in1, out1)] = match pool.venue {
             Venue::V2 => [(word(0), word(2)), (word(1), word(3))],
@@ -221,7 +221,7 @@ async fn activity_is_true(chain: &SandboxChain, snapshot: &ChainSnapshot) -> usi
         let agrees = |text: &str| {
             let (paid, got) = text.split_once(" → ").unwrap();
             [told(paid), told(got)].iter().zip(&truth).all(|((amount, symbol), (true_amount, true_symbol))| {
-                // Four digits after the point are shown, the rest cut.
+                // Four decimals are shown, the others are cut.
                 symbol == true_symbol && *amount <= true_amount + 1e-9 && true_amount - amount < 0.000_100_001
             })
         };
@@ -238,7 +238,7 @@ async fn activity_is_true(chain: &SandboxChain, snapshot: &ChainSnapshot) -> usi
     swaps.len()
 }
 
-/// The wallet's own doings, in one block: a payment, a transfer, an allowance and a transfer that fails.
+/// Transactions of the wallet in one block: a payment, a transfer, an allowance and a failing transfer.
 async fn act(chain: &SandboxChain, usdc: Address, friend: Address, spender: Address) -> Vec<B256> {
     let wallet = Party::development_accounts().unwrap().remove(0);
     let transfer = |whole: u64| Erc20::transferCall { to: friend, value: U256::from(whole) * U256::from(1_000_000) };
@@ -273,7 +273,7 @@ async fn act(chain: &SandboxChain, usdc: Address, friend: Address, spender: Addr
 
 #[test]
 fn the_page_says_what_the_chain_says() {
-    // The feeds' ages are judged by the machine's clock, so the chain lives now.
+    // The feeds' ages are checked against the system clock, so the chain starts at the present time.
     let start_time = SystemClock.now_seconds();
     let (pace, market) = (Pace::Manual, MarketMode::On);
     let config = SandboxConfig { seed: 5, start_time, pace, clock: None, market, keeper: true };

@@ -1,5 +1,5 @@
-//! An answer of the operator's, taken to the approval desk that asked; the desk alone decides whether it counts. And the
-//! place of a program without a session, such as a single call, in the ledger's one queue of decisions.
+//! Delivery of the operator's answers to the approval queue, which alone decides whether they count. Also connects
+//! processes without a session, such as a single call, to the ledger's shared queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use bardo_safety::operator_proof::OperatorProof;
 use bardo_session::questions::{AnswerKind, OperatorAnswer, Question};
 use golem_chain::network::Network;
 
-/// The longest that a standing approval may last, in milliseconds: a day.
+/// Maximum lifetime of a standing approval, in milliseconds: one day.
 const MOST_GRANT: u64 = 86_400_000;
 
-/// Between two looks for an answer that was given in another program, while something is asked.
+/// Interval of polling for answers of other processes while a request is open.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
 
-/// Why an answer of this kind counts only where the question is asked, while a program of its own leads in some session on
-/// the ledger. That program runs as the operator's user and can write there: what lets something through could be its own
-/// word. A refusal is heard from anywhere.
+/// Returns the reason that an answer of this kind counts only in the process that asks, while an external brain process
+/// leads any session on the ledger. The brain runs as the operator's user and can write to the ledger, so an approval
+/// there could be its own. Rejections are accepted from anywhere.
 pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'static str> {
     (kind.lets_through() && led()).then_some("a brain process runs there: approve in the console that asks")
 }
 
-/// Takes an answer to the desk; what there is to say of it.
+/// Delivers an answer to the approval queue; returns a confirmation message.
 ///
 /// # Errors
-/// Why it does not count, in a sentence.
+/// A sentence that says why the answer does not count.
 pub fn answer(
     desk: &ApprovalDesk,
     permit: PermitId,
@@ -47,7 +47,7 @@ pub fn answer(
     desk.answer_proved(permit, reply, proof).map(|()| said).map_err(|error| error.to_string())
 }
 
-/// What was answered, in words.
+/// Message for an answer.
 pub fn said(answer: &OperatorAnswer) -> String {
     match answer.kind() {
         AnswerKind::Once => "approved once",
@@ -74,9 +74,9 @@ fn of_operator(answer: OperatorAnswer) -> Result<Answer, String> {
     })
 }
 
-/// An edited amount may only be smaller: the operator agrees to less, never to more.
+/// Checks that an edited amount is smaller: the operator may agree to less, never to more.
 fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(), String> {
-    // What is over already the desk refuses itself, and remembers that somebody wanted less.
+    // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
     let Some(preview) = desk.asked(permit) else { return Ok(()) };
     let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
     let trade = trade.ok_or("this action has no amount to reduce")?;
@@ -87,7 +87,8 @@ fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(),
     Ok(())
 }
 
-/// What a desk asks, as plain data without places. `told` says what is known of whoever asks.
+/// View models of the requests on an approval queue, without positions. `told` returns known facts about the requesting
+/// agent.
 pub fn asked_at(
     desk: &ApprovalDesk,
     networks: &[Network],
@@ -104,9 +105,10 @@ pub fn asked_at(
     questions.collect()
 }
 
-/// Keeps the questions of a program without a session in the queue of all programs on the ledger, until it is dropped:
-/// lays down what its desk asks, and takes to the desk what is answered elsewhere. `heard` is told of each such answer:
-/// whether it was taken, and what there is to say.
+/// Connects a process without a session to the ledger's shared queue, until the future is dropped.
+///
+/// Publishes the requests of its approval queue, and delivers answers of other processes to it. `heard` is called for
+/// each such answer with its success and a message.
 pub async fn stand_in_line(
     desk: ApprovalDesk,
     shared: Shared,
@@ -127,7 +129,7 @@ pub async fn stand_in_line(
         if asked != laid {
             match shared.lay(&asked).await {
                 Ok(()) => laid = asked,
-                // Tried again at the next look; it can be answered here all the same.
+                // Retried at the next poll; meanwhile it can be answered in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
         }
@@ -156,9 +158,9 @@ pub async fn stand_in_line(
                         }
                     }
                 }
-                // Only now: until the desk has them the ledger does.
+                // Only now: until the approval queue has the answers, the ledger must keep them.
                 match shared.forget(answered).await {
-                    // What the desk did not take is still asked, and the others must see it again.
+                    // Requests whose answers were rejected are still open, and other processes must see them again.
                     Ok(()) => laid.clear(),
                     Err(error) => {
                         tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")

@@ -1,5 +1,5 @@
-//! From a question on the approval desk to the plain data that the decision draws. Everything is taken from what would
-//! be signed and from its simulation; only the Golem's words and roles come from elsewhere, and are marked so.
+//! View model of an approval request. Everything is taken from the signing payload and its simulation; only the Golem's
+//! words and roles come from elsewhere and are marked so.
 
 use alloy::primitives::{Address, U256, U512};
 
@@ -24,23 +24,23 @@ use bardo_session::questions::{
 use golem_chain::network::{Contract, Network, NetworkKind};
 use golem_chain::token::TokenId;
 
-/// Characters kept of a line made here.
+/// Maximum length of a line, in characters.
 const LINE: usize = 400;
-/// Digits of a dollar figure that shares are computed with.
+/// Decimals of dollar figures in share calculations.
 const DOLLAR_DIGITS: u8 = 8;
 
-/// What is known of whoever asks, beside the question itself.
+/// Known facts about the requesting agent, besides the request itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The roles the call runs through.
+    /// Roles that the call passes through.
     pub asked_by: Vec<SafeText>,
-    /// The reason that the agent gave for this action.
+    /// Agent's reason for this action.
     pub words: Option<SafeText>,
-    /// What the policy in force lists.
+    /// Addresses that the policy in force lists.
     pub listed: Listed,
 }
 
-/// What a policy lists by its address, and not only because it is known anyway.
+/// Addresses that a policy lists explicitly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
     contracts: Vec<ContractRef>,
@@ -49,7 +49,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// What these rules list.
+    /// Addresses that these rules list.
     pub fn of(rules: &Rules) -> Self {
         Self {
             contracts: rules.allowed_contracts.listed.iter().flatten().copied().collect(),
@@ -58,7 +58,7 @@ impl Listed {
         }
     }
 
-    /// Whether an address is listed for a part it plays. A contract of which only some functions are listed is not.
+    /// True if an address is listed for its role. A contract with only some functions listed does not count.
     fn has(&self, part: Part, chain_id: u64, address: Address) -> bool {
         match part {
             Part::From | Part::Signer => false,
@@ -72,12 +72,12 @@ impl Listed {
     }
 }
 
-/// The question as plain data.
+/// View model of an approval request.
 pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64, paper: bool, told: Told) -> Question {
     let preview = &*request.preview;
     let proposal = preview.framed.proposal();
     let (golem_id, told) = match &request.asked_by {
-        // The agent's roles and words have no part in it.
+        // The operator's own requests have no roles or words of an agent.
         AskedBy::Operator => (GolemId::operator(), Told { asked_by: Vec::new(), words: None, ..told }),
         AskedBy::Agent { why } => (proposal.golem_id.clone(), Told { words: why.clone(), ..told }),
     };
@@ -154,14 +154,14 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
     }
 }
 
-/// Dollars of what leaves the wallet, without gas; `None` where nothing does.
+/// Dollars that leave the wallet, without gas; `None` if nothing leaves or the sum is unknown.
 fn leaves(preview: &Preview) -> Option<Usd> {
     let out = preview.values.outflows.iter().filter(|valued| !valued.amount.is_zero());
     let sum = out.map(|valued| valued.usd).try_fold(Usd::ZERO, |sum, usd| sum.checked_add(usd).ok())?;
     (!sum.is_zero()).then_some(sum)
 }
 
-/// What a standing approval for this action would be bound to.
+/// Scope of a standing approval for this action.
 fn similar(preview: &Preview) -> SimilarScope {
     let (scope, bounds) = (Scope::of(preview), &preview.permit.bounds);
     let arrival = preview.framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
@@ -194,7 +194,7 @@ fn signed_order(message: &SignedMessage) -> OrderTold {
     OrderTold { kind: message.kind.clone(), usable_until: message.usable_until, fields: message.fields.clone() }
 }
 
-/// Whether the hash is that of the content, and everything that is shown of the content is made from it.
+/// True if the hash matches the content, and everything displayed of the content is derived from it.
 pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
     let Some(BoundContent { content, rest }) = action.bound.as_deref() else { return false };
     let places = |part: Part| {
@@ -205,7 +205,7 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
     let spenders = content.allowances.iter().map(|one| one.spender);
     let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
     let receivers = places(Part::Receiver);
-    // What is known of an allowance beside its bound: a label, and what it was before.
+    // Display-only fields of an allowance: its label, and the values before and around it.
     let bare = |one: &AllowanceAfter| AllowanceAfter {
         label: None,
         before: None,
@@ -225,7 +225,7 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
         && content.least_in.iter().filter_map(|flow| flow.recipient).all(|who| receivers.contains(&who))
 }
 
-/// The allowances that may exist afterwards.
+/// Allowances that may exist after the action.
 fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
     let after = content.allowances.iter().map(|one| AllowanceAfter {
         symbol: one.symbol.clone(),
@@ -242,7 +242,7 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
     after.collect()
 }
 
-/// The amount that a smaller one can replace: a trade that pays an exact amount has one.
+/// Amount that can be reduced: a trade with an exact input has one.
 fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
     let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output)?;
     let amount = TokenAmount::new(trade.amount_in, trade.token_in.decimals).ok()?;
@@ -263,7 +263,7 @@ fn answers(preview: &Preview) -> Vec<Offered> {
         .collect()
 }
 
-/// Whether the simulation saw everything that moves, and if not, what to say of it.
+/// Checks that the simulation observed every change; otherwise returns a message for the operator.
 fn nothing_else(preview: &Preview) -> Result<(), SafeText> {
     match preview.simulated.simulation.changes.complete() {
         true => Ok(()),
@@ -337,12 +337,12 @@ fn allowances(
             }
         });
         let before = before.map(|raw| amount(raw, bound.decimals));
-        // Permit2's own list names its spenders; what orders take goes through the token's allowance to Permit2.
+        // Permit2's own allowances name the spender; orders take tokens through the token's allowance to Permit2.
         let promised = bound.token.filter(|_| bound.permit2_expires_at.is_none() && is_permit2(bound.spender));
         let promised = promised.and_then(|token| preview.values.promised.get(&TokenId::Erc20(token)).copied());
         let promised = promised.map(|raw| raw.min(bound.at_most)).filter(|raw| !raw.is_zero());
         let for_open_orders = promised.map(|raw| amount(raw, bound.decimals));
-        // The simulation settles the order. Until somebody else does, what it takes can be taken beside the rest.
+        // The simulation settles the order. Until it is settled on chain, its input can be taken in addition.
         let orders = preview.framed.proposal().order.iter().filter(|_| bound.permit2_expires_at.is_none());
         let takes = orders.filter(|_| is_permit2(bound.spender)).flat_map(|order| order.message.takes());
         let takes = takes.filter(|take| bound.token == Some(take.token)).map(|take| take.amount);
@@ -372,7 +372,7 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
                 let delta = moved.after.abs_diff(moved.before);
                 let worst = if comes { least } else { most };
                 let dollars = dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd)));
-                // An order is simulated as it is filled at worst, so that its figure is the worst case itself.
+                // An order is simulated with its worst fill, so its figure is already the worst case.
                 let is_worst = comes && preview.framed.proposal().order.is_some();
                 let told = !worst.is_zero() && (is_worst || worst != delta);
                 (dollars, told.then(|| signed(comes, &amount(worst, decimals))))
@@ -397,14 +397,14 @@ fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
     told.into_iter().map(row).collect()
 }
 
-/// What a part of a valued amount is worth, by the price it was valued at.
+/// Dollar value of a part of a valued amount, at the price of its valuation.
 fn dollars(preview: &Preview, token: TokenId, raw: U256, comes: bool) -> Option<Usd> {
     let valued = if comes { &preview.values.inflows } else { &preview.values.outflows };
     let valued = valued.iter().find(|valued| valued.token.id == token)?;
     share(valued.usd, raw, valued.amount)
 }
 
-/// `usd · part / whole`.
+/// Computes `usd · part / whole`.
 fn share(usd: Usd, part: U256, whole: U256) -> Option<Usd> {
     let scaled = U512::from(usd.scaled(DOLLAR_DIGITS, Rounding::Down)?);
     let product = scaled.checked_mul(U512::from(part))?.checked_div(U512::from(whole))?;
@@ -447,7 +447,7 @@ fn raw(content: &SignedContent) -> Vec<RawCall> {
     calls.collect()
 }
 
-/// A message with every field, a line each.
+/// Fields of a message, one per line.
 fn signs(message: &SignedMessage) -> Vec<SafeText> {
     let mut lines = vec![text(&format!("{}, verified by {}", message.kind, message.verifier))];
     lines.extend(message.fields.iter().map(|(name, value)| text(&format!("{name}: {value}"))));

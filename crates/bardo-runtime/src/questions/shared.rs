@@ -1,15 +1,15 @@
-//! One queue of approval requests for all processes on one ledger. Each process stores what its own approval queue asks,
-//! shows what the others ask beside it, and may answer either. The first answer counts; the process that asked hands it to
-//! its own approval queue, which alone decides whether it counts.
+//! One queue of approval requests for all processes on one ledger. Each process stores the requests of its own approval
+//! queue, shows those of the other processes beside them, and may answer either. The first answer counts. The process
+//! that asked delivers it to its own approval queue, which alone decides whether it is valid.
 //!
-//! Anyone who can write the database can write these rows, so both kinds carry a tag that only a holder of the account's
-//! [`QueueKey`] can make. A question's tag covers its whole text, the asking session and a nonce. An answer's tag covers
-//! the tag of the question that it answers, what was typed and read with it, who answered and when. An answer counts only
-//! for a question that this process stored itself and has not ended, and only with an audit entry that was written in the
-//! same transaction. Rows that fail are ignored, and reported once each.
+//! Anyone who can write the database can write these rows, so requests and answers carry a tag that only a holder of
+//! the account's [`QueueKey`] can create. A request's tag covers its whole text, the asking session and a nonce. An
+//! answer's tag covers the tag of its request, the confirmation, its author and its time. An answer counts only for an
+//! open request that this process stored itself, and only with an audit entry that was written in the same transaction.
+//! Rows that fail these checks are ignored and reported once each.
 //!
-//! Only questions about actions are shared. Every process that follows a policy file asks about a looser policy itself,
-//! and what the operator asked for is answered where it was asked.
+//! Only requests about actions are shared. Every process that follows a policy file asks about a looser policy itself,
+//! and requests that the operator initiated are answered where they were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +29,7 @@ use bardo_safety::queue_key::QueueKey;
 use bardo_session::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo_store::{Migrations, Store, StoreError};
 
-/// The tables of shared questions and the answers they got.
+/// Tables of shared requests and their answers.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "questions",
     steps: &[
@@ -45,13 +45,13 @@ CREATE TABLE shared_answer (
     said_by TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 ",
-        // Sessions in which a program of its own leads.
+        // Sessions that are led by an external brain process.
         "
 CREATE TABLE shared_leader (
     session TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 ",
-        // Who asks, the tags of both kinds of rows, and the audit entry of an answer.
+        // The account of a request, the tags of requests and answers, and the audit entry of an answer.
         "
 ALTER TABLE shared_question ADD COLUMN account TEXT;
 ALTER TABLE shared_question ADD COLUMN tag BLOB;
@@ -61,41 +61,41 @@ ALTER TABLE shared_answer ADD COLUMN entry INTEGER;
     ],
 };
 
-/// Separate the tags of questions and of answers from each other, and versions of their forms.
+/// Domain separators for the tags of requests and of answers, with the version of their format.
 const QUESTION: &str = "bardo shared question 1";
 const ANSWER: &str = "bardo shared answer 1";
 
-/// Most rejected rows that are remembered as reported.
+/// Maximum number of rejected rows that are remembered as reported.
 const MAX_REPORTED: usize = 4_096;
 
-/// Why a question of another process was not answered.
+/// Errors of the shared queue.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
-    /// It is over, or was asked again under another permit.
+    /// The request has ended, or was replaced by one under another permit.
     #[error("this decision has ended or changed: open it again")]
     Over,
-    /// It was not proved that the operator answered.
+    /// The operator's authorisation is missing or invalid.
     #[error(transparent)]
     Proof(#[from] ProofError),
-    /// Another process was quicker.
+    /// Another process answered first.
     #[error("this decision was already answered elsewhere")]
     Answered,
-    /// No key of the account is open here.
+    /// No key of the account is unlocked in this process.
     #[error(
         "the account's key is not open in this process, so its answers cannot be verified: answer in the process that \
          asks, or open the console with the key's password"
     )]
     Locked,
-    /// The stored question is not as a holder of the account's key stored it.
+    /// The stored request was not written by a holder of the account's key.
     #[error("this decision cannot be verified: its row in the ledger was not written by a holder of the account's key")]
     Unverified,
-    /// The ledger refused.
+    /// The ledger reported an error.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It could not be put on record, and so does not count.
+    /// The audit entry could not be written, so the answer does not count.
     #[error(transparent)]
     Audit(#[from] AuditError),
-    /// It could not be written down.
+    /// The request or answer could not be serialised.
     #[error("cannot store the decision or its answer: {0}")]
     Form(String),
 }
@@ -109,27 +109,27 @@ impl From<rusqlite::Error> for ShareError {
 /// An answer that was given in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// The permit that waits for it.
+    /// Permit that waits for the answer.
     pub permit_id: PermitId,
-    /// The answer.
+    /// The operator's answer.
     pub answer: OperatorAnswer,
-    /// What was typed and marked as read with it.
+    /// Text that was typed, and parts that were marked as read.
     pub confirmation: Confirmation,
-    /// Process in which it was given.
+    /// Process in which the answer was given.
     pub by: SafeText,
 }
 
-/// Why a row of the shared queue is ignored.
+/// Reason that a row of the shared queue is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Forgery {
-    /// A question whose tag does not verify.
+    /// A request whose tag does not verify.
     Question,
-    /// A question of this process that is not as this process stored it.
+    /// A request of this process that differs from the one it stored.
     OwnQuestion,
     /// An answer whose tag does not verify.
     Answer,
-    /// An authentic answer to another question, or to an earlier form of this one.
+    /// An authentic answer to another request, or to an earlier version of this one.
     OtherAnswer,
     /// An answer without its entry in the audit log.
     Unrecorded,
@@ -147,42 +147,42 @@ impl fmt::Display for Forgery {
     }
 }
 
-/// A row of the shared queue that is ignored.
+/// An ignored row of the shared queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// Permit that the row names, as it stands there.
+    /// Permit that the row names, as text.
     pub permit_id: SafeText,
-    /// Why it is ignored.
+    /// Reason that the row is ignored.
     pub why: Forgery,
-    /// Digest of the row, by which it is reported once.
+    /// Digest of the row, used to report it once.
     digest: B256,
-    /// The permit's text and the answer's, for removing an answer that blocks genuine ones.
+    /// Permit and answer as stored, for removing an answer that blocks genuine ones.
     row: (String, Option<String>),
 }
 
-/// A question as it is stored.
+/// Stored form of a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoredQuestion {
-    /// Drawn each time it is stored again, so that no earlier answer serves for it.
+    /// Random for every version of the request, so that an answer to an earlier version does not match.
     nonce: String,
     question: Question,
 }
 
-/// An answer as it is stored.
+/// Stored form of an answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoredAnswer {
-    /// Tag of the question that it answers.
+    /// Tag of the answered request.
     question: B256,
     answer: OperatorAnswer,
     confirmation: Confirmation,
-    /// Session in which it was given.
+    /// Session in which the answer was given.
     session: String,
     by: SafeText,
-    /// When it was given, in milliseconds since the Unix epoch.
+    /// Time of the answer, in milliseconds since the Unix epoch.
     at: u64,
 }
 
-/// A question of this process, as it was stored.
+/// A request of this process, as it was stored.
 #[derive(Debug, Clone)]
 struct Laid {
     stored: StoredQuestion,
@@ -197,7 +197,7 @@ struct Inner {
     reported: Mutex<BTreeSet<B256>>,
 }
 
-/// The questions and answers of all processes on one ledger, as one of them sees them. A clone is the same.
+/// Requests and answers of all processes on one ledger, from the view of one process. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Shared {
     store: Store,
@@ -223,12 +223,12 @@ impl QuestionRow {
         Ok(Self { permit_id, session, text, account, tag })
     }
 
-    /// Whether it is about this account, as far as the row says; one that names no account may be about any.
+    /// True if the request is about this account, as far as the row says; a row without an account may be about any.
     fn concerns(&self, account: Address) -> bool {
         self.account.as_ref().is_none_or(|own| own.parse::<Address>().map_or(true, |own| own == account))
     }
 
-    /// The question, where a holder of `key` stored exactly this row.
+    /// Returns the request if a holder of `key` stored exactly this row.
     fn verified(&self, key: &QueueKey) -> Option<StoredQuestion> {
         let own = self.account.as_ref()?.parse::<Address>().ok()? == key.account();
         let tag = self.tag.as_deref().filter(|_| own)?;
@@ -236,7 +236,7 @@ impl QuestionRow {
         if !key.verifies(QUESTION, &parts, tag) {
             return None;
         }
-        // One of another version of this program is not shown either: what it means is not known here.
+        // Requests of another program version are not shown either: their meaning is not known here.
         let stored: StoredQuestion = serde_json::from_str(&self.text).ok()?;
         let named = matches!(stored.question.key, QuestionKey::Action(id) if id.to_string() == self.permit_id);
         (named && super::is_bound(&stored.question)).then_some(stored)
@@ -263,7 +263,7 @@ impl AnswerRow {
         Ok(Self { permit_id, text, tag: row.get(2).unwrap_or_default(), entry: row.get(3).unwrap_or_default() })
     }
 
-    /// The answer, where a holder of `key` gave it to this permit.
+    /// Returns the answer if a holder of `key` gave it to this permit.
     fn verified(&self, key: &QueueKey) -> Option<(StoredAnswer, B256)> {
         let tag = self.tag.as_deref()?;
         if !key.verifies(ANSWER, &[self.permit_id.as_bytes(), self.text.as_bytes()], tag) {
@@ -288,18 +288,18 @@ impl AnswerRow {
 }
 
 impl Shared {
-    /// Those of the ledger in `store`, opened with [`MIGRATIONS`]. Nothing is shared before [`Self::unlock`].
+    /// Shared queue in `store`, opened with [`MIGRATIONS`]. Nothing is shared before [`Self::unlock`].
     pub fn new(store: Store) -> Self {
         Self { store, inner: Arc::default() }
     }
 
-    /// Takes the account's key. From then on questions are stored for other processes, and theirs are shown; a second key
-    /// changes nothing.
+    /// Sets the account's key. From then on requests are stored for other processes, and theirs are shown. A second key
+    /// is ignored.
     pub fn unlock(&self, key: QueueKey) {
         let _first_stays = self.inner.key.set(key);
     }
 
-    /// Key of the account, where one was taken.
+    /// Key of the account, if it was set.
     pub fn key(&self) -> Option<&QueueKey> {
         self.inner.key.get()
     }
@@ -308,12 +308,12 @@ impl Shared {
         self.inner.laid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says to all programs on this ledger that a program of its own leads here, for as long as this one lives. That
-    /// program runs as the operator's user and can write to the ledger: as long as it may be there, only a refusal is heard
-    /// from other programs, by whichever program asks.
+    /// Records on the ledger that an external brain process leads this session, until this process ends. The brain runs
+    /// as the operator's user and can write to the ledger. While it may be running, every process on the ledger accepts
+    /// only rejections from other processes.
     ///
     /// # Errors
-    /// [`ShareError`]: nobody knows of it.
+    /// A [`ShareError`] if it could not be recorded.
     pub async fn lead(&self) -> Result<(), ShareError> {
         let session = self.store.session().to_owned();
         self.store
@@ -325,7 +325,7 @@ impl Shared {
             .await
     }
 
-    /// Whether a program of its own leads in any living session on this ledger. Where that cannot be told, one may.
+    /// True if an external brain process leads any live session on this ledger, or if that cannot be read.
     pub fn is_led(&self) -> bool {
         let led = self.store.read(|connection| -> Result<Vec<String>, StoreError> {
             let mut statement = connection.prepare_cached("SELECT session FROM shared_leader")?;
@@ -334,10 +334,10 @@ impl Shared {
         led.map_or(true, |sessions| sessions.iter().any(|session| self.store.session_lives(session)))
     }
 
-    /// Stores what is asked here now, in the place of what was asked here before. Without a key nothing is stored.
+    /// Stores the present requests of this process in place of its earlier ones. Without a key nothing is stored.
     ///
     /// # Errors
-    /// [`ShareError`]: the others do not see it, and it can be answered here alone.
+    /// A [`ShareError`] if they could not be stored; they can then be answered only in this process.
     pub async fn lay(&self, questions: &[Question]) -> Result<(), ShareError> {
         let Some(key) = self.key() else { return Ok(()) };
         let mut asked = BTreeMap::new();
@@ -358,11 +358,11 @@ impl Shared {
                 for (permit_id, session) in stored {
                     let asked = rows.iter().any(|(still, _)| *still == permit_id);
                     if !store.session_lives(&session) {
-                        // Nobody waits for what an ended process asked.
+                        // The asking process has ended, so nobody waits for an answer.
                         transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [permit_id])?;
                     } else if session == store.session() && !asked {
-                        // An answer that was not read yet stays until it is: the same may be asked again under another
-                        // permit by now, and a refusal counts for that as well.
+                        // An unread answer stays until it is read: the same action may have been requested again under
+                        // another permit, and a rejection counts for that, too.
                         transaction.execute(
                             "DELETE FROM shared_question WHERE permit_id = ?1
                              AND permit_id NOT IN (SELECT permit_id FROM shared_answer)",
@@ -391,7 +391,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The row of a question: the same as before where it has not changed, else one with a new nonce.
+    /// Row of a request: the stored one if it has not changed, or else a new one with a new nonce.
     fn stored_as(&self, key: &QueueKey, permit_id: PermitId, question: &Question) -> Result<Laid, ShareError> {
         if let Some(laid) = self.laid().get(&permit_id).filter(|laid| laid.stored.question == *question) {
             return Ok(laid.clone());
@@ -403,11 +403,11 @@ impl Shared {
         Ok(Laid { stored, text, tag })
     }
 
-    /// What the other processes ask and nobody has answered yet: what verifies with this process's key. A process without
-    /// a key shows nothing of others, because it could not tell a genuine question from an inserted row.
+    /// Unanswered requests of other processes that verify with this process's key. Without a key nothing is returned,
+    /// because genuine requests could not be distinguished from inserted rows.
     ///
     /// # Errors
-    /// [`ShareError`]: the ledger cannot be read.
+    /// A [`ShareError`] if the ledger cannot be read.
     pub fn others(&self) -> Result<Vec<Question>, ShareError> {
         let Some(key) = self.key() else { return Ok(Vec::new()) };
         let found = self.store.read(|connection| others_in(connection, self.store.session()))?;
@@ -420,11 +420,11 @@ impl Shared {
         Ok(verified.collect())
     }
 
-    /// Answers a question of another process, if nobody has. That it was answered, and where, goes into the audit log in
-    /// the same transaction. What lets something through takes a proof that the operator answered; a refusal takes none.
+    /// Answers an unanswered request of another process, and records the answer in the audit log in the same
+    /// transaction. An approval needs proof of the operator's authorisation; a rejection needs none.
     ///
     /// # Errors
-    /// [`ShareError`]: the answer does not count.
+    /// A [`ShareError`] if the answer does not count.
     pub async fn answer(
         &self,
         permit_id: PermitId,
@@ -437,7 +437,7 @@ impl Shared {
         let key = self.key().ok_or(ShareError::Locked)?.clone();
         if answer.kind().lets_through() {
             let proof = proof.ok_or(ProofError::NoPassword)?;
-            // By the account whose key made the question, whatever account the proof names.
+            // For the account whose key made the request, whatever account the proof names.
             proof.redeem(&Authorisation::Approve { permit_id, account: key.account() }, now)?;
         }
         let (kind, by, store) = (answer.kind(), SafeText::clean(by, 80), self.store.clone());
@@ -452,7 +452,7 @@ impl Shared {
                     return Err(ShareError::Over);
                 }
                 if let Some(given) = answer_in(transaction, &id)? {
-                    // One that does not verify is no answer, and must not keep a genuine one out.
+                    // An answer that does not verify must not block a genuine one.
                     if given.verified(&key).is_some() {
                         return Err(ShareError::Answered);
                     }
@@ -483,11 +483,11 @@ impl Shared {
             .await
     }
 
-    /// The answers that were given elsewhere to what is asked here, and verify. They stay until [`Self::forget`], so that
-    /// one that has not reached the approval queue yet is still in the ledger.
+    /// Verified answers of other processes to requests of this process. They stay until [`Self::forget`], so that the
+    /// ledger keeps an answer that has not reached the approval queue.
     ///
     /// # Errors
-    /// [`ShareError`]: the ledger cannot be read.
+    /// A [`ShareError`] if the ledger cannot be read.
     pub fn heard(&self) -> Result<Vec<Heard>, ShareError> {
         let mut heard = Vec::new();
         self.store.read(|connection| -> Result<(), ShareError> {
@@ -502,7 +502,7 @@ impl Shared {
         Ok(heard)
     }
 
-    /// An answer that counts here, or why it does not.
+    /// Returns an answer that counts here, or the reason that it does not.
     fn check_answer(
         &self,
         connection: &Connection,
@@ -511,7 +511,7 @@ impl Shared {
         let Some((stored, tag)) = self.key().and_then(|key| row.verified(key)) else {
             return Ok(Err(Forgery::Answer));
         };
-        // Only what this process stored, as it stored it last: an answer to an earlier form of it says nothing of this one.
+        // Only the latest stored version of a request: an answer to an earlier version does not apply to it.
         let laid = row.permit_id.parse().ok().and_then(|id: PermitId| self.laid().get(&id).map(|laid| laid.tag));
         if laid != Some(stored.question) {
             return Ok(Err(Forgery::OtherAnswer));
@@ -519,10 +519,11 @@ impl Shared {
         Ok(if is_recorded(connection, row, tag)? { Ok(stored) } else { Err(Forgery::Unrecorded) })
     }
 
-    /// Ends questions whose answers were handed to the approval queue. What is still asked is to be stored again.
+    /// Removes requests whose answers were delivered to the approval queue. Requests that are still open must be stored
+    /// again.
     ///
     /// # Errors
-    /// [`ShareError`]: they are heard once more.
+    /// A [`ShareError`] if they were not removed; the answers are then delivered again.
     pub async fn forget(&self, heard: Vec<PermitId>) -> Result<(), ShareError> {
         let ended = heard.clone();
         self.store
@@ -534,17 +535,17 @@ impl Shared {
                 Ok::<_, ShareError>(())
             })
             .await?;
-        // What is stored again gets a nonce of its own, so that no earlier answer serves for it.
+        // A request that is stored again gets a new nonce, so that no earlier answer matches it.
         self.laid().retain(|id, _| !heard.contains(id));
         Ok(())
     }
 
-    /// Reports the rows that are ignored because they do not verify, each once: in the audit log, and to the caller for
-    /// the operator. An answer that does not verify is removed, because it would keep genuine ones out; so is a question
-    /// of this process that was changed, which is to be stored again.
+    /// Reports ignored rows once each: in the audit log, and to the caller for the operator. An answer that does not
+    /// verify is removed, because it would block genuine ones. A modified request of this process is removed as well
+    /// and must be stored again.
     ///
     /// # Errors
-    /// [`ShareError`]: they are reported with the next call.
+    /// A [`ShareError`]; the rows are then reported with the next call.
     pub async fn report(&self, now: u64) -> Result<Vec<Rejected>, ShareError> {
         let Some(key) = self.key() else { return Ok(Vec::new()) };
         let mut found = self.store.read(|connection| self.rejected(connection, key))?;
@@ -582,12 +583,12 @@ impl Shared {
         if reported.len() > MAX_REPORTED {
             reported.clear();
         }
-        // What was removed is reported again where it comes again.
+        // Removed rows are reported again if they reappear.
         reported.extend(found.iter().filter(|one| one.why == Forgery::Question).map(|one| one.digest));
         Ok(found)
     }
 
-    /// Every row that concerns this process and does not verify.
+    /// Rows that concern this process and do not verify.
     fn rejected(&self, connection: &Connection, key: &QueueKey) -> Result<Vec<Rejected>, ShareError> {
         let session = self.store.session();
         let mut rejected = Vec::new();
@@ -625,7 +626,7 @@ impl Elsewhere for Shared {
         let given = answer_in(transaction, &id)?;
         let given = given.map(|row| self.check_answer(transaction, &row)).transpose()?;
         transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [&id])?;
-        // What does not verify is no answer, a refusal neither: anyone could have changed it.
+        // An answer that does not verify is ignored, even a rejection: anyone could have written it.
         let Some(Ok(StoredAnswer { answer, .. })) = given else { return Ok(None) };
         Ok(match answer {
             OperatorAnswer::Once | OperatorAnswer::Similar { .. } => None,
@@ -639,7 +640,7 @@ fn amount_wanted(amount: &str) -> SafeText {
     SafeText::clean(&format!("a smaller amount was requested: {amount}"), 120)
 }
 
-/// Whether the answer has an audit entry of its own: the one it names, unchanged, of its kind, and carrying its tag.
+/// True if the answer has its own audit entry: the one it names, unmodified, of its kind, and with its tag.
 fn is_recorded(connection: &Connection, row: &AnswerRow, tag: B256) -> Result<bool, StoreError> {
     let Some(before) = row.entry.and_then(|seq| u64::try_from(seq).ok()).and_then(|seq| seq.checked_sub(1)) else {
         return Ok(false);
@@ -661,7 +662,7 @@ fn answer_in(connection: &Connection, permit_id: &str) -> Result<Option<AnswerRo
     Ok(connection.prepare_cached(&sql)?.query_row([permit_id], AnswerRow::read).optional()?)
 }
 
-/// What other sessions ask and nobody has answered.
+/// Unanswered requests of other sessions.
 fn others_in(connection: &Connection, session: &str) -> Result<Vec<QuestionRow>, ShareError> {
     let sql = format!(
         "SELECT {} FROM shared_question WHERE session <> ?1 AND permit_id NOT IN (SELECT permit_id FROM shared_answer)",
@@ -671,14 +672,14 @@ fn others_in(connection: &Connection, session: &str) -> Result<Vec<QuestionRow>,
     Ok(statement.query_map([session], QuestionRow::read)?.collect::<Result<_, _>>()?)
 }
 
-/// What `session` asks.
+/// Requests of `session`.
 fn own_in(connection: &Connection, session: &str) -> Result<Vec<QuestionRow>, ShareError> {
     let sql = format!("SELECT {} FROM shared_question WHERE session = ?1", QuestionRow::COLUMNS);
     let mut statement = connection.prepare_cached(&sql)?;
     Ok(statement.query_map([session], QuestionRow::read)?.collect::<Result<_, _>>()?)
 }
 
-/// Every answer to what `session` asks.
+/// Answers to the requests of `session`.
 fn answers_to(connection: &Connection, session: &str) -> Result<Vec<AnswerRow>, ShareError> {
     let sql = format!(
         "SELECT {} FROM shared_answer JOIN shared_question USING (permit_id) WHERE session = ?1 ORDER BY permit_id",

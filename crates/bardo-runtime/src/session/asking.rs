@@ -1,5 +1,6 @@
-//! Questions that no action asks: a looser policy, a lower stop, the end of paper mode, a breaker to be closed. The
-//! operator's own wish lays them down; only their yes, to exactly what was shown, carries it out.
+//! Approval requests that belong to no action: lowering a stop, leaving paper mode, resetting the circuit breaker,
+//! selling holdings, and a looser policy. The session opens them; only the operator's approval of exactly what was
+//! shown has an effect.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,37 +17,37 @@ use bardo_safety::stop::InForce;
 use bardo_session::market::Money;
 use bardo_session::questions::{About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey};
 
-/// What a question of the session's own is about.
+/// Subject of one of the session's own requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Own {
-    /// A lower stop, or none.
+    /// Lowering or lifting a stop.
     Lower {
-        /// The stop that was in force when it was asked, and that the yes is to.
+        /// Stop in force at the time of the request, to which the approval applies.
         from: InForce,
-        /// What it would be.
+        /// New level; `None` for no stop.
         to: Option<StopLevel>,
-        /// Who stopped, and why.
+        /// Author and reason of the stop.
         said: SafeText,
-        /// Whether the Golem stays without keys whatever is answered.
+        /// True if the Golem stays without keys whatever the answer.
         without_keys: bool,
     },
-    /// Things are to be signed again.
+    /// Leaving paper mode, so that transactions are signed again.
     LeavePaper,
-    /// The failure breaker is to close.
+    /// Resetting the circuit breaker of consecutive failures.
     ResetBreaker {
-        /// Failures in a row.
+        /// Number of consecutive failures.
         failures: u32,
     },
-    /// What a dead Golem held is to be sold.
+    /// Selling the holdings of a dead Golem.
     SellAfterDeath,
-    /// Positions are to be left, by a stop that this session does not take for the operator's decision to sell.
+    /// Selling under a flatten stop that this session does not accept as the operator's decision to sell.
     SellUnderFlatten {
-        /// The stop that asks for it.
+        /// Stop that orders the sale.
         from: InForce,
     },
-    /// The Golem has stopped everything by itself; for what it holds to be sold, the stop must be lowered to flatten.
+    /// Lowering the Golem's own halt to flatten, so that its holdings can be sold.
     SellUnderHalt {
-        /// The stop that it set.
+        /// Stop that the Golem set.
         from: InForce,
     },
 }
@@ -59,20 +60,20 @@ struct Laid {
 }
 
 impl Own {
-    /// The authorisation that an approval of it takes. `account` is the account that signs here.
+    /// Authorisation that an approval needs. `account` is the signing account.
     pub(super) fn authorisation(&self, account: Address) -> Authorisation {
         match self {
             Self::Lower { from, to, .. } => Authorisation::lower_stop(from, *to),
             Self::SellUnderHalt { from } => Authorisation::lower_stop(from, Some(StopLevel::Flatten)),
             Self::ResetBreaker { .. } => Authorisation::ResetBreaker,
             Self::LeavePaper => Authorisation::LeavePaper { account },
-            // A sale that nobody ordered loses spread and gas, and an agent may bring about its own death or a flatten.
+            // An unrequested sale costs spread and gas, and an agent could cause its own death or a flatten.
             Self::SellAfterDeath | Self::SellUnderFlatten { .. } => Authorisation::SellHoldings { account },
         }
     }
 }
 
-/// The session's own open questions.
+/// Open requests of the session itself.
 #[derive(Debug, Default)]
 pub(super) struct OwnQuestions {
     state: Mutex<(u64, Vec<Laid>)>,
@@ -83,7 +84,7 @@ impl OwnQuestions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lays one down; asking the same again changes nothing.
+    /// Opens a request; repeating the same one has no effect.
     pub(super) fn ask(&self, own: Own, now: u64) {
         let mut state = self.state();
         if state.1.iter().any(|laid| laid.own == own) {
@@ -94,19 +95,19 @@ impl OwnQuestions {
         state.1.push(Laid { number, asked_at: now, own });
     }
 
-    /// One of them, which stays; `None` where it is over.
+    /// Returns an open request; `None` if it has ended.
     pub(super) fn get(&self, number: u64) -> Option<Own> {
         self.state().1.iter().find(|laid| laid.number == number).map(|laid| laid.own.clone())
     }
 
-    /// Takes one up; `None` where it is over.
+    /// Removes and returns an open request; `None` if it has ended.
     pub(super) fn take(&self, number: u64) -> Option<Own> {
         let mut state = self.state();
         let at = state.1.iter().position(|laid| laid.number == number)?;
         Some(state.1.remove(at).own)
     }
 
-    /// Drops those that are about another stop than the one in force.
+    /// Drops requests about another stop than the one in force; returns true if any was dropped.
     pub(super) fn keep_for(&self, in_force: &InForce) -> bool {
         let mut state = self.state();
         let before = state.1.len();
@@ -121,7 +122,7 @@ impl OwnQuestions {
         self.state().1.clear();
     }
 
-    /// The questions, without their places.
+    /// Open requests, without positions.
     pub(super) fn questions(
         &self,
         account: Address,
@@ -179,7 +180,7 @@ fn question(laid: &Laid, money: Money) -> Question {
     plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
 }
 
-/// The question whether a looser policy is to hold.
+/// Request for adopting a looser policy.
 pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: Money) -> Question {
     let text = |words: &str| SafeText::clean(words, 200);
     let changes: Vec<PolicyChange> = pending
@@ -203,7 +204,7 @@ pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: 
     question
 }
 
-/// What accepting a looser policy must come with.
+/// Confirmation that adopting a looser policy needs.
 pub(super) fn policy_requirement(hash: B256, money: Money) -> Requirement {
     let whole = hash.to_string();
     let confirm = (money == Money::Real).then(|| Confirm {

@@ -1,4 +1,4 @@
-//! From configuration to everything that stands while a session runs, telling of each step.
+//! Startup of a session from the configuration, with a report of each step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -32,15 +32,15 @@ use golem_chain::network::NetworkKind;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig};
 
-/// Events kept in memory. What is older stands in the journal.
+/// Number of events kept in memory. Older events are in the journal.
 const RING: usize = 65_536;
-/// Tool calls a minute, for the Golem and for the operator each.
+/// Tool calls per minute, for the Golem and for the operator each.
 pub(super) const CALLS_PER_MINUTE: u32 = 60;
 
-/// Brings everything up.
+/// Starts everything that a session needs.
 ///
 /// # Errors
-/// In a sentence, what does not work and what to do.
+/// A sentence that states the failure and the remedy.
 pub(super) async fn boot(
     config: &Config,
     options: &SessionOptions,
@@ -56,7 +56,7 @@ pub(super) async fn boot(
     let sandbox = SandboxConfig {
         seed: options.seed,
         start_time: clock.now_seconds(),
-        // Where time is its own, blocks are made as it passes.
+        // With simulated time, blocks are made as that time passes.
         pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
         clock: Some(clock.clone()),
         market: MarketMode::On,
@@ -68,7 +68,7 @@ pub(super) async fn boot(
         None => "ends with this process".to_owned(),
     };
     let report = move |progress: Progress| {
-        // A console that has closed needs no news.
+        // A closed console needs no reports.
         let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
     };
     let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
@@ -102,11 +102,11 @@ pub(super) async fn boot(
         }
     };
     if let (false, Some(account)) = (options.watch, opened.world.account) {
-        // A program that was killed while it sold has left its plan, which lets parts pass that nothing else would.
+        // A process that was killed during a sale has left its plan, which permits parts that nothing else would.
         rules.end_left_liquidations(account, clock.now_millis()).await.map_err(|error| error.to_string())?;
     }
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
-    // Whoever starts a program with a session in it has looked at the roles before; here they may have changed since.
+    // Programs that start a session have validated the archetypes already; the files may have changed since.
     let roles = crate::roles(config, &catalog).map_err(|error| error.to_string())?;
     let role = &config.golem.archetype.value;
     let reach = roles.reach(role, &catalog).map_err(|error| error.to_string())?;
@@ -115,7 +115,7 @@ pub(super) async fn boot(
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let paper = acting.as_ref().map(|acting| acting.paper.clone());
     let world = Arc::new(opened.world.with_orders(orders).with_paper(paper));
-    // The Golem's hands are the same account's, until they are taken away.
+    // The Golem signs with the same account, until its access is revoked.
     let golems = acting.clone().map(|acting| {
         let (account, taken) = RevocableAccount::new(Arc::clone(&acting.account));
         revocation = Some(taken);
@@ -136,9 +136,9 @@ pub(super) async fn boot(
     };
     let (shared, led_by_program) = (ledger.queue.clone(), Choice::is_program(&config.golem));
     if led_by_program {
-        // Before the program runs. This session knows by itself that no yes from elsewhere counts; the other programs on
-        // this ledger know it by this row, which a program of the same user could take out again. So it keeps one that
-        // answers questions as it finds them, and not one that is set on it: only another user, or a container, does that.
+        // Before the brain process starts. This session itself knows that approvals from elsewhere do not count. Other
+        // processes on this ledger rely on this row, which a process of the same user could delete. So it stops a brain
+        // that merely answers requests it finds, but not a deliberate attack; that takes another user or a container.
         shared.lead().await.map_err(|error| error.to_string())?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
@@ -191,7 +191,7 @@ pub(super) async fn boot(
     })
 }
 
-/// `lasts` says what becomes of the devnet in the end.
+/// Converts progress of the devnet into a step for the console. `lasts` says what happens to the devnet at the end.
 fn step_of(progress: Progress, lasts: &str) -> BootStep {
     let (step, detail) = match progress.stage {
         Step::Snapshot => ("loading contracts, pools and balances", String::new()),
@@ -211,11 +211,11 @@ fn step_of(progress: Progress, lasts: &str) -> BootStep {
     }
 }
 
-/// The network as the header names it.
+/// Network as the header shows it.
 fn identity(opened: &crate::OpenWorld) -> Network {
     let chains = opened.world.chains();
     let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
-    // The riskiest decides: real money beside play money is real money.
+    // The riskiest kind decides: real money beside play money counts as real money.
     let money = if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
         Money::Real
     } else if kinds.contains(&NetworkKind::Test) {

@@ -1,5 +1,5 @@
-//! Stops, which wait for nothing. Every command passes by here first: what stops is carried out as it arrives, however
-//! long the session is busy with the network, the ledger or a slow console; the rest goes on in its order.
+//! Immediate handling of stops. Every command passes here first: a stop is carried out as it arrives, however busy the
+//! session is with the network, the ledger or a slow console. Other commands are queued in order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,21 +18,22 @@ use bardo_safety::stop::{InForce, Stop, StopFile};
 use bardo_session::handle::{Command, News, Sent};
 use bardo_session::questions::{OperatorAnswer, QuestionKey};
 
-/// What can be done about a stop before anything else stands, and from everywhere afterwards.
+/// State for stops that exists before everything else, and is used from everywhere afterwards.
 #[derive(Debug, Clone)]
 pub(super) struct Brake {
     pub file: StopFile,
     pub clock: Arc<dyn Clock>,
-    /// The hold this session set, so that it can take back exactly that one.
+    /// Hold that this session set, so that it can release exactly that one.
     pub own: watch::Sender<Option<Stop>>,
-    /// Stops that were set here beneath somebody's hold and are not on record yet: no look at what is in force shows them.
+    /// Stops that were set here beneath another console's hold and are not recorded yet: reading the stop in force does
+    /// not show them.
     beneath: Arc<Mutex<Vec<Stop>>>,
-    /// Refusals that came with a stop and wait behind other commands. The stop takes the question back, and whoever asked
-    /// should hear the operator's words all the same.
+    /// Rejections that came with a stop and wait behind other commands. The stop withdraws the request, but the agent
+    /// must still receive the operator's comment.
     refusals: Arc<Mutex<Vec<(PermitId, SafeText)>>>,
-    /// Rung when something was done here, so that everybody looks at the stop file now and not at the next look.
+    /// Notified after a change here, so that the stop file is read at once instead of at the next poll.
     pub rung: Arc<Notify>,
-    /// True once a console that only watches has changed the stop file.
+    /// True once a read-only console has changed the stop file.
     pub acted: Arc<AtomicBool>,
 }
 
@@ -41,7 +42,7 @@ impl Brake {
         Self::over(DataFolder::of(config).stop_file(), clock)
     }
 
-    /// Over this stop file.
+    /// Creates the state for this stop file.
     pub(super) fn over(file: StopFile, clock: Arc<dyn Clock>) -> Self {
         Self {
             file,
@@ -54,7 +55,7 @@ impl Brake {
         }
     }
 
-    /// Raises the ladder; the answer says what is in force now.
+    /// Raises the stop level; returns the stop now in force.
     pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
         let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
         let (in_force, set) = raised.map_err(|error| error.to_string())?;
@@ -64,25 +65,25 @@ impl Brake {
         Ok(in_force)
     }
 
-    /// The stops that were set beneath another one since this was asked last.
+    /// Returns and clears the stops that were set beneath another one.
     pub(super) fn take_beneath(&self) -> Vec<Stop> {
         std::mem::take(&mut *self.beneath.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The refusals that came with a stop since this was asked last.
+    /// Returns and clears the rejections that came with a stop.
     pub(super) fn take_refusals(&self) -> Vec<(PermitId, SafeText)> {
         std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set
-    /// beneath the hold first, so that between the two nothing is let through. What was higher beneath it stays.
+    /// Replaces the session's own hold with a chosen level, or raises the level without one. A lower choice is
+    /// first set beneath the hold, so that nothing passes in between. A higher stop beneath the hold stays.
     pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
         let in_force = self.raise(level, reason)?;
         let own = self.own.borrow().clone();
         let in_force = match own.filter(|own| in_force == InForce::Stop(own.clone())) {
-            // Where it fails it holds on, and can still be chosen about.
+            // If it fails, the hold stays and the choice can be repeated.
             Some(own) if level < own.level => self.file.release(&own).map_err(|error| error.to_string())?,
-            // Somebody else's: one's own may lie beneath it, and is then still to be released.
+            // Another console's hold: the own hold may be beneath it and must still be released.
             _ if in_force.is_hold() => return Ok(in_force),
             _ => in_force,
         };
@@ -90,7 +91,7 @@ impl Brake {
         Ok(in_force)
     }
 
-    /// Stops new signatures at once, and remembers the stop as one's own.
+    /// Stops new signatures at once, and remembers the stop as this session's own hold.
     pub(super) fn hold(&self) -> Result<(), String> {
         let own = self.own.borrow().clone();
         if own.is_some_and(|own| self.file.read() == InForce::Stop(own)) {
@@ -103,7 +104,7 @@ impl Brake {
         Ok(())
     }
 
-    /// Takes back one's own hold, and no other stop.
+    /// Releases the session's own hold, and no other stop.
     pub(super) fn release(&self) -> Result<String, String> {
         let own = self.own.borrow().clone().ok_or("this console has no hold to release")?;
         let now = self.file.release(&own).map_err(|error| error.to_string())?;
@@ -117,7 +118,7 @@ impl Brake {
         })
     }
 
-    /// Carries a command out that is about the stop ladder and needs no decision; `None`: it is another.
+    /// Executes a command about stops that needs no approval; `None` for other commands.
     pub(super) fn obey(&self, command: &Command) -> Option<Result<String, String>> {
         let done = match command {
             Command::Hold => self.hold().map(|()| "held: no new signatures".to_owned()),
@@ -156,7 +157,7 @@ impl Brake {
         Some(done)
     }
 
-    /// The stop that comes with a refusal: whatever becomes of the answer, nothing is signed after it.
+    /// Sets the stop that comes with a rejection: whatever happens to the answer, nothing is signed afterwards.
     pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, String> {
         let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
         let raised = self.raise(StopLevel::Halt, reason);
@@ -165,19 +166,19 @@ impl Brake {
     }
 }
 
-/// The reason that a hold carries.
+/// Reason that a hold states in the stop file.
 pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
 
-/// Stands before the session's queue.
+/// First stage of command handling, before the session's queue.
 pub(super) struct Front {
     pub brake: Brake,
-    /// This console changes nothing but the stop file.
+    /// True for a read-only console, which changes nothing but the stop file.
     pub watch_only: bool,
     pub golem_id: GolemId,
 }
 
 impl Front {
-    /// Takes every command off as it arrives, until nobody sends any or the session has ended.
+    /// Receives every command as it arrives, until no sender remains or the session has ended.
     pub(super) async fn stand(
         self,
         mut arriving: mpsc::Receiver<Sent>,
@@ -204,12 +205,12 @@ impl Front {
         }
     }
 
-    /// Obeys a command of a console that only watches, provided that it raises the stop file or releases that console's own
-    /// hold: all sessions of the data folder obey the file. `None` for any other command, which the session refuses.
+    /// Executes a command of a read-only console if it raises the stop or releases that console's own hold, which all
+    /// sessions of the data directory obey. `None` for any other command, which the session rejects.
     fn stop_from_aside(&self, command: &Command) -> Option<Result<String, String>> {
         match command {
             Command::Hold | Command::ReleaseHold | Command::Raise { .. } => {
-                // It has raised the stop itself: nobody else may be there to put that on record.
+                // This console raised the stop, and possibly no other session exists that would record it.
                 self.brake.acted.store(true, Ordering::SeqCst);
                 self.brake.obey(command)
             }
@@ -217,8 +218,8 @@ impl Front {
         }
     }
 
-    /// What came of a stop; `None` where the command is for the queue. One that both refuses and stops has stopped here,
-    /// and goes on for its answer.
+    /// Executes a stop and returns its result; `None` for commands that belong into the queue. A rejection with a stop
+    /// is stopped here and still queued for its answer.
     fn stops(&self, sent: &Sent) -> Option<Result<String, String>> {
         let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
         if !ours {
@@ -228,12 +229,12 @@ impl Front {
             return self.stop_from_aside(&sent.command);
         }
         if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
-            // Known before the stop is, so that whoever sees the stop finds it.
+            // Stored before the stop, so that every observer of the stop finds it.
             if let QuestionKey::Action(permit) = key {
                 let mut refusals = self.brake.refusals.lock().unwrap_or_else(PoisonError::into_inner);
                 refusals.push((*permit, reason.clone()));
             }
-            // Where it fails, it fails again where the answer is given, and that says so.
+            // If it fails, it fails again with the answer, which reports the error.
             let _tried_again = self.brake.refuse_all(reason);
             return None;
         }
@@ -241,7 +242,7 @@ impl Front {
     }
 }
 
-/// Tells the console, and does not wait for it.
+/// Sends a message to the console without waiting for it.
 fn say(news: &mpsc::Sender<News>, told: Result<String, String>) {
     let (done, words) = match told {
         Ok(words) => (true, words),

@@ -1,5 +1,5 @@
-//! What happens around the Golem in a show. Only where the devnet is in this process, and never an answer to a question
-//! that a person could give.
+//! Cues of a scenario: events around the Golem on a devnet in this process. A cue never answers a request that a person
+//! could answer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -20,21 +20,21 @@ use bardo_session::handle::{Found, Query};
 use golem::scenario::{Cue, Deed, Operator, Reply};
 use golem_chain::devnet::Mining;
 
-/// How often it is looked whether a cue is due, where time is the machine's.
+/// Polling interval for due cues, with the system clock.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The cues of the present show that are still to be given.
+/// Cues of the present scenario that are still to be triggered.
 pub(super) struct Cues {
     script: watch::Receiver<Option<Script>>,
     waiting: VecDeque<Cue>,
-    /// When the Golem began the show; its time is theirs.
+    /// Time at which the Golem began the scenario; cue times are relative to it.
     begun: Option<u64>,
     given: usize,
     moments: Vec<u64>,
     operator: bool,
 }
 
-/// Gives the cues of every show as the machine's time passes.
+/// Triggers the cues of every scenario as the system clock advances.
 pub(super) async fn follow(stage: Arc<Stage>) {
     let mut cues = Cues::of(&stage, false);
     loop {
@@ -44,14 +44,14 @@ pub(super) async fn follow(stage: Arc<Stage>) {
 }
 
 impl Cues {
-    /// Those of the show that begins now. `operator`: nobody else answers questions.
+    /// Cues of the scenario that begins now. `operator`: the scenario answers requests, because no person does.
     pub(super) fn of(stage: &Stage, operator: bool) -> Self {
         let mut script = stage.cues.subscribe();
         script.mark_changed();
         Self { script, waiting: VecDeque::new(), begun: None, given: 0, moments: Vec::new(), operator }
     }
 
-    /// Gives what is due; true if anything happened.
+    /// Triggers due cues; returns true if anything happened.
     pub(super) async fn give(&mut self, stage: &Stage) -> bool {
         let now = stage.clock.steady_millis();
         if self.script.has_changed().unwrap_or(false) {
@@ -61,7 +61,7 @@ impl Cues {
             self.moments = scenario.map(|show| show.moments()).unwrap_or_default();
             (self.begun, self.given) = (None, 0);
         }
-        // The Golem may still wait for an answer in the show before: nothing happens around one that has not begun.
+        // The Golem may still wait for an answer in the previous scenario; nothing happens in one that has not begun.
         self.begun = self.begun.or_else(|| {
             let script = self.script.borrow();
             let script = script.as_ref()?;
@@ -86,7 +86,7 @@ impl Cues {
         happened
     }
 
-    /// Whether something of the show is to happen after `before` of the clock, and until `moment`.
+    /// True if a moment of the scenario lies after `before` and not after `moment`, by the clock.
     pub(super) fn is_moment(&self, before: u64, moment: u64) -> bool {
         let Some(begun) = self.begun else { return false };
         let elapsed = |moment: u64| moment.saturating_sub(begun) / 1_000;
@@ -99,7 +99,7 @@ impl Cues {
         }
     }
 
-    /// Gives one; what was not as expected.
+    /// Triggers one cue; returns a message if the expectation failed.
     async fn one(&self, stage: &Stage, cue: &Cue) -> Option<String> {
         if let Some(text) = &cue.caption {
             let show = self.script.borrow().as_ref().map(|script| script.scenario.name.clone()).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Cues {
             Deed::Fillers { look } => stage.fillers_look(*look),
             Deed::Relayers { deliver } => stage.relayers_deliver(*deliver),
             Deed::Answer(reply) if self.operator => stage.reply(reply),
-            // There is a person, whose answer it is.
+            // A person is present, who answers.
             Deed::Answer(_) => Ok(()),
             Deed::Stop { level, reason } => stage.raise(*level, reason),
             Deed::Phase { is } => {
@@ -136,7 +136,7 @@ impl Cues {
 }
 
 impl Stage {
-    /// The chains that a show lets make no blocks. Nothing panics while it holds this lock.
+    /// Chains whose block production the scenario has halted. No code panics while it holds this lock.
     pub(super) fn halted(&self) -> MutexGuard<'_, std::collections::BTreeSet<u64>> {
         self.halted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,8 +146,8 @@ impl Stage {
         Ok(sandbox.chains())
     }
 
-    /// Pushes prices on both chains. What a block of ethereum takes is its measure; the other chain's blocks are as
-    /// many as pass in the same time.
+    /// Moves prices on both chains. The duration is given in blocks of the first chain; the other chain gets as many
+    /// blocks as fit the same time.
     async fn push_prices(&self, asset: Option<&str>, bps: i32, blocks: u64, passes: bool) -> Result<(), String> {
         let named = |ticker: &str| {
             let found = Asset::FED.into_iter().find(|asset| asset.ticker().eq_ignore_ascii_case(ticker));
@@ -169,7 +169,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Lets the market stand still where it is, or trade.
+    /// Turns the simulated market on or off.
     pub(super) async fn set_market(&self, on: bool) -> Result<(), String> {
         let mode = if on { MarketMode::On } else { MarketMode::Off };
         for chain in self.devnets()? {
@@ -215,7 +215,7 @@ impl Stage {
         self.brake.raise(level, reason).map(|_| ())
     }
 
-    /// Answers the oldest open question of an action.
+    /// Answers the oldest open request about an action.
     fn reply(&self, reply: &Reply) -> Result<(), String> {
         let desk = self.desk.as_ref().ok_or("this session has no approval queue")?;
         let pending = desk.pending();
@@ -227,11 +227,11 @@ impl Stage {
             Reply::Refuse { reason: why } => Answer::Refuse { reason: reason(why) },
             Reply::RefuseAndStop { reason: why } => Answer::RefuseAndHalt { reason: reason(why) },
         };
-        // Shows run on devnets only; nobody is there to read or type.
+        // Scenarios run on devnets only; nobody is there to read or type.
         let confirmed = approval::Reply { answer, confirmation: request.requirement.met() };
         let answered = desk.answer(request.preview.permit.permit_id, confirmed).map_err(|error| error.to_string());
-        // The stop comes second here: a question that sees it first is taken back and hears no answer, and a show would
-        // tell one story on a quick machine and another on a slow one. Whoever asks is held by the answer meanwhile.
+        // The stop comes second here: a request that sees it first is withdrawn without an answer, and the scenario's
+        // outcome would depend on the speed of the machine. The waiting agent is held by the answer meanwhile.
         if let Reply::RefuseAndStop { reason } = reply {
             self.raise(StopLevel::Halt, reason)?;
         }
@@ -239,7 +239,7 @@ impl Stage {
     }
 }
 
-/// What a show's operator says to every question.
+/// Answer of a scenario's operator to every request.
 pub(super) fn answer(operator: Operator) -> Option<Answer> {
     match operator {
         Operator::Wait => None,

@@ -1,4 +1,5 @@
-//! Commands, carried out. Raising, holding and refusing are instant; whatever lets more through only lays a question.
+//! Execution of commands. Raising a stop, holding and rejecting take effect at once; a command that loosens a
+//! restriction only opens an approval request.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,21 +34,21 @@ use golem::scenario;
 use golem_chain::devnet::Mining;
 use golem_tools::engine::{Call, Input};
 
-/// Blocks made at once.
+/// Maximum number of blocks per command.
 const MOST_BLOCKS: u32 = 256;
-/// Time passed at once, in seconds: 30 days.
+/// Maximum time per command, in seconds: 30 days.
 const MOST_SECONDS: u64 = 30 * 86_400;
-/// Blocks over which prices fall or rise.
+/// Number of blocks over which prices fall or rise.
 const SHOCK_BLOCKS: u64 = 10;
 
-/// Said to whatever would begin anew.
+/// Message for commands that would begin something while the session ends.
 const ENDS: &str = "not started: the session is ending";
 
-/// What there is to say of a command: it was carried out, or not. `None`: other news says it.
+/// Result of a command: success or failure with a message; `None` if other messages report it.
 type Outcome = Option<Result<String, String>>;
 
 impl Stage {
-    /// Carries a command out; the way to leave, where it is one.
+    /// Executes a command; returns the mode of leaving if it is one to leave.
     pub(super) async fn carry_out(
         self: &Arc<Self>,
         sent: Sent,
@@ -105,7 +106,7 @@ impl Stage {
             Command::Answer { key, answer, confirmation, password } => {
                 Some(self.answer(key, answer, confirmation, password).await)
             }
-            // Carried out before it comes here; see `brake`.
+            // Already executed when they arrive here; see `brake`.
             stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
             Command::AskToLeavePaper => {
@@ -122,7 +123,7 @@ impl Stage {
             Command::AskToResetBreaker => Some(self.ask_to_reset()),
             Command::Say { words } => {
                 let said = lines.words.try_send(words);
-                // The answer, or that there is none, comes as the agent's own words.
+                // The reply, or its absence, appears in the agent's own words.
                 said.err().map(|_| Err("the Golem is not taking messages right now. Try again".to_owned()))
             }
             Command::RevokeGrant { number } => {
@@ -155,7 +156,7 @@ impl Stage {
         }
     }
 
-    /// Lets a show begin in the place of the present one.
+    /// Starts a scenario in place of the present one.
     fn show(&self, name: &str, lines: &Lines) -> Result<String, String> {
         if self.sandbox.is_none() {
             return Err("scenarios run only on a devnet inside this process".to_owned());
@@ -179,7 +180,7 @@ impl Stage {
         Ok(told)
     }
 
-    /// Calls a tool on the operator's behalf, beside everything else.
+    /// Calls a tool on the operator's behalf, in the background.
     async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
         let call_id = self.operator.new_call_id();
         tell(&self.news, News::Began { ticket, call_id }).await;
@@ -201,7 +202,7 @@ impl Stage {
     ) -> Result<String, String> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
-            // It has come before the answer already; what failed there is said here.
+            // Already done before the answer; a failure there is reported here.
             self.brake.refuse_all(reason)?;
         }
         let told = match key {
@@ -253,7 +254,7 @@ impl Stage {
         match self.shared.report(self.clock.now_millis()).await {
             Ok(rejected) => {
                 for one in rejected {
-                    // What is asked here is stored again where it was changed, or its answer removed.
+                    // A modified request of this process, or one whose answer was removed, is stored again.
                     watched.laid.clear();
                     let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
                     tell(&self.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
@@ -263,7 +264,7 @@ impl Stage {
         }
     }
 
-    /// Takes to the desk what was answered in other programs on this ledger.
+    /// Delivers the answers of other processes on this ledger to the approval queue.
     pub(super) async fn hear_answers(&self, watched: &mut Watched) {
         let heard = match self.shared.heard() {
             Ok(heard) if heard.is_empty() => return,
@@ -282,9 +283,9 @@ impl Stage {
             };
             tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
-        // Only now: until the desk has them the ledger does.
+        // Only now: until the approval queue has the answers, the ledger must keep them.
         match self.shared.forget(answered).await {
-            // What the desk did not take is still asked, and the others must see it again.
+            // Requests whose answers were rejected are still open, and other processes must see them again.
             Ok(()) => watched.laid.clear(),
             Err(error) => {
                 tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
@@ -292,17 +293,17 @@ impl Stage {
         }
     }
 
-    /// Why an answer of this kind counts only where the question is asked.
+    /// Reason that an answer of this kind counts only in the process that asks, if there is one.
     pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
         answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
     }
 
-    /// The password check of this data folder.
+    /// Data directory of this session.
     fn data_folder(&self) -> DataFolder {
         DataFolder::at(self.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
     }
 
-    /// The account that signs here. Where there is none it is the zero address, whose password nobody has.
+    /// Signing account. Without one it is the zero address, for which no password exists.
     pub(super) fn signer(&self) -> Address {
         self.world.account.unwrap_or_default()
     }
@@ -311,29 +312,29 @@ impl Stage {
         self.ledger.kind == LedgerKind::Devnet
     }
 
-    /// Whether this takes a password; where that cannot be told, it does.
+    /// True if this authorisation needs a password, or if that cannot be determined.
     pub(super) fn needs_password(&self, wanted: &Authorisation) -> bool {
         let keys = reauthentication::of(&self.data_folder()).keys_for(wanted, self.on_devnet());
         keys.map_or(true, |keys| !keys.is_empty())
     }
 
-    /// Whether an approval of what another process asks takes a password.
+    /// True if approving a request of another process needs a password.
     pub(super) fn elsewhere_needs_password(&self) -> bool {
         !self.on_devnet()
     }
 
-    /// Whether an approval of what this process asks takes a password: beside a brain that could act as the operator.
+    /// True if approving a request of this process needs a password: beside a brain that could act as the operator.
     pub(super) fn here_needs_password(&self) -> bool {
         self.is_brain_unisolated() && !self.on_devnet()
     }
 
-    /// What approving another process's question has to be authorised as.
+    /// Authorisation for approving another process's request.
     pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
         let account = self.world.account.ok_or("this session has no account, so no password can be checked")?;
         Ok(Authorisation::Approve { permit_id, account })
     }
 
-    /// A proof for `wanted` by the password that was typed, which is tried on every key that is concerned.
+    /// Creates a proof for `wanted` with the typed password, which is tried on every key concerned.
     pub(super) async fn prove(
         &self,
         wanted: Authorisation,
@@ -369,7 +370,7 @@ impl Stage {
                 }
             }
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                // The file is the operator's own: what it says has no effect until it says something else.
+                // The file belongs to the operator: its present content has no effect until it changes.
                 rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
                 let file = rules.keeper().path().display();
                 Ok(format!("the current policy stays in force; {file} differs from it until you change it back"))
@@ -388,7 +389,7 @@ impl Stage {
     ) -> Result<String, String> {
         let over = "this decision has ended";
         let wanted = self.own.get(number).ok_or(over)?.authorisation(self.signer());
-        // Before it is taken up: after a wrong password it is still asked.
+        // Before the request is removed: after a wrong password it must still be open.
         let proof = match answer.kind() {
             AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
             AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
@@ -419,11 +420,11 @@ impl Stage {
             Own::LeavePaper => {
                 let paper = self.paper.as_ref().ok_or("this session cannot sign anything anyway")?;
                 redeem(proof)?;
-                // What an earlier run has left was not touched so far; it is looked after before anything new is signed.
+                // Earlier unfinished work was left alone in paper mode; it is recovered before anything new is signed.
                 if let Some(pipeline) = &self.pipeline {
                     pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
                 }
-                // What was shown as a rehearsal is not there to be said yes to any more.
+                // Offers that were shown as a rehearsal can no longer be approved.
                 self.offers.clear();
                 paper.turn(false);
                 Ok("paper mode is off: actions are signed again".to_owned())
@@ -449,7 +450,7 @@ impl Stage {
                 Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())
             }
             Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
-                // It is asked once for each halt: what could not be done now must still be there to be tried again.
+                // Requested once for each halt: after a failure it must be possible to try again.
                 if !matches!(error, StopError::Changed) {
                     self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
                 }
@@ -498,7 +499,7 @@ impl Stage {
         }
     }
 
-    /// Lays a question of the session's own; it is told with the others.
+    /// Opens a request of the session itself; it is reported with the others.
     fn lay(&self, own: Own) -> String {
         self.own.ask(own, self.clock.now_millis());
         "this needs a decision: press a to open it".to_owned()

@@ -1,8 +1,8 @@
-//! What a session does when its Golem has died: open orders are made void, what others may still take is taken back, the
-//! Golem's keys are revoked, and what becomes of its holdings is asked, or done where the money is for play.
+//! Shutdown after the Golem's death: open orders are cancelled, allowances are revoked, the Golem's keys are revoked,
+//! and its holdings are sold on devnets or the operator is asked.
 //!
-//! A plain key has no session key on a chain that could be revoked there: standing allowances are all the authority that
-//! is left behind, so these are taken back. The owner's key stays the owner's.
+//! A plain key has no session key on chain that could be revoked: its allowances are the only authority it leaves
+//! behind. The owner's key stays the owner's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,16 +26,17 @@ use golem::memory::Memory;
 use golem_tools::engine::{Call, Input, Status, WriteTool};
 use golem_tools::trading::token_revoke::{self, TokenRevoke};
 
-/// How long what is on its way at the death is waited for, on each chain.
+/// Timeout for transactions that are pending at the death, per chain.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether it has died, where time is the session's own.
+/// Polling interval for the death, with simulated time.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Waits for the Golem's death, and then puts its affairs in order.
+/// Waits for the Golem's death, then winds up its affairs.
 pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
     let mut phase = stage.phase_now.clone();
-    // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
+    // Registered from the beginning, so that the time of its reaction in a scenario does not depend on the speed of the
+    // machine.
     let _attendance = stage.clock.attend();
     if stage.has_own_time {
         while *phase.borrow() != Phase::Terminal {
@@ -44,23 +45,22 @@ pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
     } else if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
         return;
     }
-    // The session does not end before this has.
+    // The session must not end before this is done.
     stage.running.fetch_add(1, Ordering::SeqCst);
     stage.wind_up_once(on_death).await;
     stage.running.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// What becomes of what it held.
+/// Treatment of the holdings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holdings {
     Stay,
     AreSold,
-    /// The operator decides.
+    /// The operator is asked.
     AreAskedFor,
 }
 
-/// What becomes of its holdings by the operator's setting. Where the money is not for play, nothing is sold without a
-/// decision.
+/// Treatment of the holdings by the operator's setting. Except for play money, nothing is sold without approval.
 fn at_death(on_death: OnDeath, money: Money) -> Holdings {
     match on_death {
         OnDeath::Keep => Holdings::Stay,
@@ -72,23 +72,23 @@ fn at_death(on_death: OnDeath, money: Money) -> Holdings {
     }
 }
 
-/// What became of standing allowances.
+/// Result of revoking allowances.
 #[derive(Debug, Clone, Copy)]
 struct Allowances {
     taken_back: usize,
-    /// What stands still, as the chains say afterwards; absent where a chain did not answer.
+    /// Remaining allowances according to the chains; `None` if a chain did not answer.
     left: Option<Left>,
 }
 
-/// Allowances that others still have.
+/// Allowances that remain, counted.
 #[derive(Debug, Clone, Copy)]
 struct Left {
     standing: usize,
-    /// Tokens that did not say whether any stands.
+    /// Number of tokens that did not answer.
     silent: usize,
 }
 
-/// What the Golem says last: what was done, and what was not.
+/// Last message of the Golem: its completed and its failed steps.
 fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> String {
     let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key and sign nothing." };
     let orders = match orders_left {
@@ -107,8 +107,7 @@ fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> Stri
 }
 
 impl Stage {
-    /// Puts its affairs in order, unless that was done before: what the account holds, allows and orders after that is
-    /// its owner's.
+    /// Winds up its affairs once. Afterwards the account's holdings, allowances and orders are its owner's concern.
     async fn wind_up_once(&self, on_death: OnDeath) {
         let memory = Memory::new(self.ledger.store.clone(), self.golem_id.clone());
         match memory.life(&*self.clock).await {
@@ -117,7 +116,7 @@ impl Stage {
             Err(error) => tracing::warn!(%error, "unknown whether the wind-up was done before; doing it now"),
         }
         self.wind_up(on_death).await;
-        // Nobody asks a dead Golem's memory, so what was on its way is noted here.
+        // A dead Golem's memory is not updated any more, so the outcome of pending orders is stored here.
         if let Err(error) = memory.hear_of_ends(self.clock.now_millis()).await {
             tracing::warn!(%error, "cannot store the outcomes of the last orders in memory");
         }
@@ -126,7 +125,8 @@ impl Stage {
         }
     }
 
-    /// Waits until nothing of the account is on its way: a plan that has lost its key may have just allowed something.
+    /// Waits until no transaction of the account is pending: a plan that has lost its key may just have granted an
+    /// allowance.
     async fn settle_down(&self) {
         let (Some(pipeline), Some(account)) = (&self.pipeline, self.world.account) else { return };
         for chain in self.world.chains() {
@@ -175,7 +175,7 @@ impl Stage {
         self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
     }
 
-    /// Takes every standing allowance back, by the operator's hand.
+    /// Revokes every allowance, as calls of the operator.
     async fn take_allowances_back(&self) -> Allowances {
         let Some(standing) = self.read_allowances().await else {
             self.tally().remark("cannot read allowances at the Golem's death: check for open ones and revoke them");

@@ -1,7 +1,8 @@
-//! The highest step of the stop ladder: the Golem's keys are taken away, at once and for as long as this program runs.
-//! Lowering the stop gives them back to nobody; the operator's own hand stays, for taking back and cancelling.
+//! Highest stop level: the Golem's session keys are removed at once, until this process restarts. Lowering the stop
+//! does not restore them. The operator can still revoke allowances and cancel orders.
 //!
-//! A delegation on a chain ends by its owner's own transaction. That key is never here, so it is said and not done.
+//! A delegation on chain ends only with a transaction of its owner. That key is never in this process, so the session
+//! only reports it.
 
 use serde_json::json;
 
@@ -12,21 +13,21 @@ use bardo_safety::audit::{Kind, Note, Trail};
 use bardo_safety::stop::InForce;
 use bardo_safety::{AccountKind, Revoked};
 
-/// Said wherever a stop is lowered that has taken the keys away.
+/// Message for lowering a stop that has removed the keys.
 pub(super) const STAY: &str = "the Golem's keys stay revoked until a restart";
 
 impl Stage {
-    /// Whether a stop has taken the Golem's keys away.
+    /// True if a stop has removed the Golem's keys.
     pub(super) fn keys_revoked(&self) -> bool {
         self.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(Revoked::Stop))
     }
 
-    /// The stop as it is for the Golem: whatever is in force later, without keys nothing is due.
+    /// Stop level that applies to the Golem: `Revoke` while its keys are removed, whatever is in force.
     pub(super) fn lasting(&self, level: Option<StopLevel>) -> Option<StopLevel> {
         if self.keys_revoked() { Some(StopLevel::Revoke) } else { level }
     }
 
-    /// Takes the keys away where the stop says so, and tells it once.
+    /// Removes the keys if the stop requires it, and reports it once.
     pub(super) fn revoke_keys(&self, found: &InForce) {
         let (Some(revocation), InForce::Stop(stop)) = (&self.revocation, found) else { return };
         if self.watch_only || stop.level != StopLevel::Revoke || !revocation.revoke(Revoked::Stop) {
@@ -48,14 +49,14 @@ impl Stage {
         self.record_to_the_end(async move { trail.record(note).await });
     }
 
-    /// Says what a lower stop does not give back.
+    /// Reports that a lower stop does not restore the keys.
     pub(super) fn tell_keys_stay(&self) {
         if self.keys_revoked() {
             self.tell_last(&format!("The stop was lowered, but {STAY}."));
         }
     }
 
-    /// What is wrong for as long as this program runs.
+    /// Fault that is shown until this process restarts.
     pub(super) fn keys_fault(&self) -> Option<SafeText> {
         self.keys_revoked().then(|| SafeText::clean(STAY, 120))
     }
@@ -79,7 +80,7 @@ mod tests {
     #[test]
     fn what_stands_on_a_chain_is_said_where_something_does() {
         assert!(words(true).contains("its owner must disable it") && !words(false).contains("owner"));
-        // As much as the screen keeps of it.
+        // The screen keeps at most this many characters.
         assert!(words(true).chars().count() <= 400);
     }
 }

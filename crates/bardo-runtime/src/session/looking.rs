@@ -1,4 +1,4 @@
-//! The snapshot, and what is looked up on request. Nothing here changes anything.
+//! Snapshots and read-only queries of a session.
 
 use std::sync::atomic::Ordering;
 
@@ -21,11 +21,11 @@ use bardo_session::handle::{
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;
 
-/// Entries of the trail told at once.
+/// Maximum number of audit log entries per query.
 const MOST_ENTRIES: u32 = 1_000;
 
 impl Stage {
-    /// Everything that is not an event, as of now.
+    /// Present state of everything that is not an event.
     pub(super) fn snapshot(&self, watched: &Watched) -> Snapshot {
         let (policy, version) = match &self.keeper {
             Some(keeper) => {
@@ -59,7 +59,7 @@ impl Stage {
         };
         let holdings = self.holdings.borrow().clone();
         let (held, all_priced) = worth(&holdings);
-        // While a Golem lives its vitals tell it, with what is on its way over bridges; the wallets alone do not.
+        // The vitals of a live Golem include funds that are on their way over bridges; the wallets alone do not.
         let lives = *self.phase_now.borrow() != Phase::Terminal;
         let equity = self.tally().equity().filter(|_| lives).or(held);
         Snapshot {
@@ -149,7 +149,7 @@ impl Stage {
         .collect()
     }
 
-    /// What others may take of the listed tokens; `None` where a chain did not answer.
+    /// Reads the allowances on the listed tokens; `None` if a chain did not answer.
     pub(super) async fn read_allowances(&self) -> Option<AllowancesNow> {
         let owner = self.world.account?;
         let mut all = AllowancesNow::default();
@@ -161,7 +161,7 @@ impl Stage {
         Some(all)
     }
 
-    /// Looks something up.
+    /// Answers a query.
     pub(super) async fn look_up(&self, query: Query) -> Found {
         let nothing = |why: &dyn std::fmt::Display| Found::Nothing { why: SafeText::clean(&why.to_string(), 300) };
         match query {
@@ -230,7 +230,7 @@ pub(super) fn breaker(breaker: Breaker) -> BreakerNow {
     }
 }
 
-/// Everything priced, together, and whether everything held has a price.
+/// Total value of everything with a price, and whether all holdings have a price.
 fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
     let rows = || holdings.iter().flat_map(|chain| &chain.rows);
     let all_priced = rows().all(|row| row.value.is_some() || row.amount.raw().is_zero());

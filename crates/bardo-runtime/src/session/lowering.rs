@@ -1,4 +1,4 @@
-//! A stop lowered as the operator does it, for the tests of this layer.
+//! Test helper that lowers a stop as the operator does.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use bardo_safety::custody::Reauthentication;
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::stop::{InForce, StopFile};
 
-/// Lowers the stop that is in force in a data folder without keys to `level`, or lifts it; what is in force then.
-/// `now` in milliseconds since the Unix epoch.
+/// Lowers the stop of a data directory without keys to `level`, or lifts it; returns the stop then in force. `now` in
+/// milliseconds since the Unix epoch.
 pub(super) fn lower(folder: &Path, level: Option<StopLevel>, now: u64) -> InForce {
     let file = StopFile::in_folder(folder);
     let shown = file.read();

@@ -1,24 +1,24 @@
-//! A running session: a network, an engine and a Golem behind one [`Handle`]. It boots while it tells of each step,
-//! follows blocks, stop file and policy, keeps the questions, and carries out commands. It decides nothing that the
-//! pipeline, the desk or the operator decides.
+//! A running session: a network, an engine and a Golem behind one [`Handle`]. It reports each step of its startup,
+//! follows blocks, stop file and policy, manages approval requests, and executes commands. Decisions belong to the
+//! pipeline, the approval queue and the operator.
 //!
-//! | file | holds |
+//! | module | contents |
 //! |---|---|
-//! | `boot` | from configuration to a [`stage::Stage`] |
-//! | `stage` | everything that stands while the session runs |
-//! | `watching` | what is followed: events, blocks, health, stop file, policy, questions |
-//! | `looking` | the snapshot, and queries |
-//! | `brake` | stops, which wait for nothing: commands pass by it first |
+//! | `boot` | startup from the configuration to a [`stage::Stage`] |
+//! | `stage` | session state and main loop |
+//! | `watching` | event sources: events, blocks, health, stop file, policy, requests |
+//! | `looking` | snapshots and queries |
+//! | `brake` | stops, which are handled before all other commands |
 //! | `doing` | commands |
-//! | `offers` | writes by hand: previewed, held, committed |
-//! | `dying` | what is done when the Golem has died |
-//! | `keys` | the Golem's keys taken away by the stop ladder |
-//! | `selling` | positions left: sold in parts that fit, by death or by the stop ladder |
-//! | `taking_back` | open orders: made void, or asked back from a bridge |
-//! | `asking` | questions that are no action's: looser rules, lower stops |
-//! | `cues` | what happens around the Golem in a show |
-//! | `time` | a session's own time, where it does not follow the machine's |
-//! | `tally` | what came of the run, counted from its events |
+//! | `offers` | manual writes: previewed, held, committed |
+//! | `dying` | shutdown after the Golem's death |
+//! | `keys` | removal of the Golem's keys by a stop |
+//! | `selling` | liquidation in parts, after a death or by a stop |
+//! | `taking_back` | cancelling open orders, and refunds of bridge orders |
+//! | `asking` | approval requests that belong to no action: looser rules, lower stops |
+//! | `cues` | events around the Golem in a scenario |
+//! | `time` | simulated time of a session |
+//! | `tally` | statistics of the run, from its events |
 
 mod asking;
 mod boot;
@@ -60,39 +60,39 @@ pub use time::{Pace, TimeOptions};
 
 use brake::Brake;
 
-/// What a Golem says that plays no show because its network is not inside this process.
+/// Message of a Golem that plays no scenario because its network is not inside this process.
 const NO_SHOW: &str = "Scenarios run only on Bardo's built-in devnet, so I do nothing here by myself. Tell me what to \
                        do (:), or give me a brain (--brain).";
 
-/// What a Golem says on a devnet that is kept: a show would leave its trades and its stops there.
+/// Message of a Golem on a kept devnet, where a scenario would leave its trades and stops.
 const KEPT: &str = "This devnet is kept, so no scenario runs on it, and I do nothing by myself. Tell me what to do \
                     (:), or give me a brain (--brain).";
 
-/// What a Golem says that is led by the operator alone.
+/// Message of a Golem that only the operator leads.
 const YOU_LEAD: &str = "You are in charge; I do nothing by myself. Tell me what to do (:).";
 
-/// How a session is opened.
+/// Options of a session.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// Decides everything an embedded devnet's market does.
+    /// Seed of the embedded devnet's simulated market.
     pub seed: u64,
-    /// Rehearse everything, sign nothing.
+    /// Paper mode: rehearse everything, sign nothing.
     pub paper: bool,
-    /// Look only: nobody lives in it, and every command but leaving and looking is refused.
+    /// Read-only mode: no actor runs, and all commands except leaving and queries are rejected.
     pub watch: bool,
-    /// The shows that the actor can play.
+    /// Names of scenarios that the actor can play.
     pub scenarios: Vec<SafeText>,
-    /// Approval mode of the Golem and of the operator's hand.
+    /// Approval mode of calls by the Golem and by the operator.
     pub approve: ApprovalMode,
-    /// Who must agree above the hot lane; without one, what is above it is blocked.
+    /// Reviewer of actions above the hot lane; `None` for Bardo's own safety-guardian.
     pub guardian: Option<Arc<dyn Guardian>>,
-    /// Opens the key that the configuration names; without it that key previews, and does not sign.
+    /// Password of the configured key; without it the key can preview but not sign.
     pub password: Option<Password>,
-    /// The show that [`Session::open`] plays on a devnet of its own; without one it is the first tour.
+    /// Scenario that [`Session::open`] plays on its own devnet; `None` for the first tour.
     pub show: Option<Scenario>,
-    /// Whether a show's own data folder is kept when it ends.
+    /// Keeps the data directory of a scenario run when it ends.
     pub keep: bool,
-    /// A time of its own, on an embedded devnet; without one it follows the machine's clock.
+    /// Simulated time, for an embedded devnet; `None` for the system clock.
     pub time: Option<TimeOptions>,
 }
 
@@ -113,15 +113,17 @@ impl Default for SessionOptions {
     }
 }
 
-/// Opens sessions.
+/// Entry point for opening sessions.
 #[derive(Debug)]
 pub struct Session;
 
 impl Session {
-    /// Opens the network that `config` asks for, with a Golem in it that is led by the brain that `config` names. Without
-    /// one it plays the first tour and lives on, on a devnet that ends with this process; anywhere else it only listens,
-    /// since a show trades without having looked at whose money it is. Must be called on a tokio runtime, and returns at once:
-    /// everything is told through the handle.
+    /// Opens the configured network with a Golem that is led by the configured brain.
+    ///
+    /// Without a brain, the Golem plays the first tour on a devnet that ends with this process, and lives on. On any
+    /// other network it only follows instructions, because a scenario trades without regard to whose money it is.
+    ///
+    /// Must be called on a tokio runtime. Returns at once; everything is reported through the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
         let golem = match Plan::from_config(&config) {
             Ok(Plan::Devnet) if config.kept_devnet.is_some() => Living::listening(&KEPT),
@@ -129,7 +131,7 @@ impl Session {
                 let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
                 Living::playing(options.show.clone().unwrap_or_else(first))
             }
-            // A network that cannot be opened says so itself.
+            // A network that cannot be opened reports that itself.
             Ok(Plan::Endpoints(_)) | Err(_) => Living::listening(&NO_SHOW),
         };
         let (golem, led) = match brain::Choice::of(&config) {
@@ -142,12 +144,12 @@ impl Session {
             Err(why) => (Living::listening(&why), false),
         };
         let golem = golem.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
-        // Nobody can tell when a brain is done with a moment: it lives in the machine's time.
+        // The end of a brain's work at one moment is unknown, so a brain needs the system clock.
         let time = options.time.filter(|_| !led);
         Self::open_with(config, SessionOptions { time, ..options }, Box::new(golem))
     }
 
-    /// The same with somebody else living in it.
+    /// Opens a session with another actor.
     pub fn open_with(config: Config, options: SessionOptions, actor: Box<dyn Actor>) -> Handle {
         let (handle, end) = Handle::pair();
         tokio::spawn(run(config, options, actor, end));
@@ -157,8 +159,8 @@ impl Session {
 
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
     let SessionEnd { commands: mut arriving, news } = end;
-    // A show does as it likes with stops, ledger and playbook, so it does it in a data folder of its own. A kept devnet
-    // stays with its ledger where the operator's are.
+    // A scenario changes stops, ledger and playbook, so it runs in its own data directory. A kept devnet and its ledger
+    // stay in the operator's.
     let on_devnet = matches!(Plan::from_config(&config), Ok(Plan::Devnet));
     let plays = actor.script().is_some() && !options.watch && on_devnet && config.kept_devnet.is_none();
     let (_show, config) = match plays.then(|| ShowFolder::begin(&config, options.keep)).transpose() {
@@ -176,7 +178,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         None => Arc::new(SystemClock),
     };
     let brake = Brake::of(&config, clock.clone());
-    // Stops are carried out as they arrive; everything else waits its turn behind them.
+    // Stops are executed as they arrive; all other commands are queued behind them.
     let (passed_on, mut commands) = mpsc::channel(COMMANDS_WAITING);
     let front = brake::Front { brake: brake.clone(), watch_only: options.watch, golem_id: config.golem.id() };
     tokio::spawn(front.stand(arriving, passed_on, news.clone()));
@@ -199,7 +201,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
     stage.run(options, actor, commands, simulated).await;
 }
 
-/// Nothing stands, and nothing will: only leaving is left.
+/// Startup failed: only leaving is possible.
 async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender<News>) {
     while let Some(sent) = commands.recv().await {
         if matches!(sent.command, Command::Leave(_)) {
@@ -211,7 +213,7 @@ async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender
     tell(news, News::Left(Box::default())).await;
 }
 
-/// A command that comes while the network boots; true: leave.
+/// Handles a command during startup; returns true to leave.
 async fn while_booting(sent: Option<Sent>, options: &SessionOptions, news: &mpsc::Sender<News>) -> bool {
     let Some(sent) = sent else { return true };
     let words = match sent.command {
@@ -226,7 +228,7 @@ async fn while_booting(sent: Option<Sent>, options: &SessionOptions, news: &mpsc
     false
 }
 
-/// Tells the console something. One that has gone needs no news.
+/// Sends a message to the console, and ignores that it has closed.
 async fn tell(news: &mpsc::Sender<News>, what: News) {
     let _gone = news.send(what).await;
 }

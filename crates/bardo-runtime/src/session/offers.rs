@@ -1,5 +1,5 @@
-//! Writes by hand in two steps: previewed and held, then committed by permit and hash. So what the operator looked at is
-//! what is signed: the same bytes within the same bounds, or nothing.
+//! Manual writes in two steps: previewed and held, then committed by permit and hash. So exactly what the operator saw
+//! is signed: the same bytes within the same bounds, or nothing.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,16 +21,16 @@ use bardo_session::market::Money;
 use bardo_session::questions::{AnswerKind, Confirmation, OFFER_NUMBER, OperatorAnswer, Question};
 use golem_tools::engine::{Call, Offer, Offered, Status, ToolResponse};
 
-/// Offers held at once; one that is asked for while another is still being previewed stands beside it.
+/// Maximum number of held offers; a second one can be previewed while another is held.
 const MOST_HELD: usize = 4;
 
-/// The offers that wait for the operator's word. Dropped, they are taken back.
+/// Offers that wait for the operator. Dropping them withdraws them.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     held: Mutex<Vec<Held>>,
 }
 
-/// An offer, and the ticket of the command that asked for it.
+/// An offer, with the ticket of the command that requested it.
 #[derive(Debug)]
 struct Held {
     ticket: u64,
@@ -38,14 +38,14 @@ struct Held {
 }
 
 impl Offers {
-    /// Does something with those that are not over. Nothing panics while it holds this lock.
+    /// Changes the open offers. No code panics while it holds this lock.
     fn with<T>(&self, change: impl FnOnce(&mut Vec<Held>) -> T) -> T {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|held| !held.offer.is_over());
         change(&mut held)
     }
 
-    /// Takes all back.
+    /// Withdraws all offers.
     pub(super) fn clear(&self) {
         drop(self.with(std::mem::take));
     }
@@ -58,7 +58,7 @@ impl Offers {
         drop(crowded_out);
     }
 
-    /// The one of this permit, if that was given with this hash.
+    /// Removes and returns the offer of this permit, if its hash matches.
     fn take(&self, permit_id: PermitId, simulation_hash: B256) -> Result<Offer, String> {
         self.with(|held| {
             let at = held.iter().position(|held| held.offer.permit_id() == permit_id);
@@ -70,7 +70,7 @@ impl Offers {
         })
     }
 
-    /// The one of this permit, and the ticket that it was asked for under.
+    /// Removes and returns the offer of this permit, with its ticket.
     fn answered(&self, permit_id: PermitId) -> Option<Held> {
         self.with(|held| {
             let at = held.iter().position(|held| held.offer.permit_id() == permit_id)?;
@@ -78,21 +78,21 @@ impl Offers {
         })
     }
 
-    /// Something of the one of this permit; `None` where none is held.
+    /// Reads from the offer of this permit; `None` if there is none.
     fn look<T>(&self, permit_id: PermitId, of: impl FnOnce(&Offer) -> T) -> Option<T> {
         self.with(|held| held.iter().map(|held| &held.offer).find(|offer| offer.permit_id() == permit_id).map(of))
     }
 
-    /// Whether one is held under this permit.
+    /// True if an offer is held under this permit.
     pub(super) fn has(&self, permit_id: PermitId) -> bool {
         self.look(permit_id, |_| ()).is_some()
     }
 }
 
 impl Stage {
-    /// Previews a write on the operator's behalf and holds it, beside everything else.
+    /// Previews a write on the operator's behalf and holds it, in the background.
     pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: Call) {
-        // One is looked at at a time.
+        // Only one offer is reviewed at a time.
         self.offers.clear();
         let call_id = self.operator.new_call_id();
         tell(&self.news, News::Began { ticket, call_id }).await;
@@ -103,7 +103,7 @@ impl Stage {
                 Offered::Over(response) => (*response, None),
                 Offered::Held(offer) => {
                     let (response, question) = (shown(&offer), stage.offer_question(&offer));
-                    // A session that ends holds nothing any more.
+                    // A session that is ending holds no offers.
                     let holds = !*stage.leaving.borrow();
                     if holds {
                         stage.offers.hold(ticket, *offer);
@@ -119,7 +119,10 @@ impl Stage {
         });
     }
 
-    /// Commits a held offer, beside everything else.
+    /// Commits a held offer in the background.
+    ///
+    /// # Errors
+    /// A message if the offer has ended or the hash does not match.
     pub(super) async fn commit(
         self: &Arc<Self>,
         ticket: u64,
@@ -140,8 +143,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// An offer as the question whether to do it: everything that a decision shows, with the answers that an action by
-    /// hand takes.
+    /// View model of an offer as an approval request, with the answers that a manual action accepts.
     fn offer_question(&self, offer: &Offer) -> Question {
         let request = offer.question();
         let chain_id = request.preview.framed.proposal().chain_id;
@@ -163,7 +165,7 @@ impl Stage {
         question
     }
 
-    /// Whether an approval of this action by hand takes the password of the account's key: as for a queued question.
+    /// True if approving this manual action needs the password of the account's key, as for a queued request.
     fn offer_takes_proof(&self, preview: &Preview) -> bool {
         let asked = match &preview.needs {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
@@ -172,7 +174,10 @@ impl Stage {
         asked && self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
     }
 
-    /// Takes the operator's answer to an offer of theirs: does it, or withdraws it.
+    /// Handles the operator's answer to their offer: commits or withdraws it.
+    ///
+    /// # Errors
+    /// A message if the answer does not count.
     pub(super) async fn answer_offer(
         self: &Arc<Self>,
         permit_id: PermitId,
@@ -192,7 +197,7 @@ impl Stage {
                 return Err("a manual action can only be approved once or refused".to_owned());
             }
         }
-        // Before it is taken up: after something that was not read, or a wrong password, it still waits.
+        // Before the offer is removed: after an incomplete confirmation or a wrong password it must still be open.
         let (requirement, takes_proof) = self
             .offers
             .look(permit_id, |offer| (requirement(offer.preview()), self.offer_takes_proof(offer.preview())))
@@ -215,7 +220,7 @@ impl Stage {
     }
 }
 
-/// An offer as an envelope, like that of a rehearsed call.
+/// Response for an offer, like that of a rehearsed call.
 fn shown(offer: &Offer) -> ToolResponse {
     let expected = &offer.preview().permit.expected_outcome;
     ToolResponse {

@@ -1,11 +1,13 @@
-//! Liquidation: what an account holds beside dollar coins and the chains' own coins is sold, in parts that each fit what
-//! the policy leaves for one sale. The plan is on record first, so that a part counts as closing the position; each part
-//! goes the way of every write. Where the operator's own calls are used up, selling waits until one is free again. What is
-//! left in the end is told, with the reason.
+//! Liquidation: sells an account's holdings other than dollar coins and native tokens, in parts that each fit the
+//! policy's limits for one sale.
 //!
-//! About the whole the operator has decided: by `on_death`, by a yes, or by raising the ladder to flatten. So a part is
-//! kept small enough to need no question of its own, wherever that does not make the parts too many. None of this loosens
-//! a limit: parts are only ever smaller than the policy asks for.
+//! The plan is recorded first, so that each part counts as closing the position; each part passes the whole write
+//! pipeline. When the operator's rate of calls is exhausted, selling waits. Unsold remains are reported with the
+//! reason.
+//!
+//! The operator has approved the liquidation as a whole: by `on_death`, by an approval, or by raising the stop level to
+//! flatten. So parts are kept small enough to need no approval of their own, unless that makes them too many. This
+//! loosens no limit: parts are only ever smaller than the policy requires.
 
 mod parts;
 
@@ -28,18 +30,18 @@ use golem_chain::network::Contract;
 use golem_chain::token::{Token, TokenId};
 use golem_tools::engine::{Held, WorldChain};
 
-/// What needs no selling.
+/// Symbols of tokens that are not sold.
 const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];
 
-/// How often whoever waits looks around.
+/// Polling interval of waiting loops.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why everything is sold.
+/// Cause of a liquidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The Golem has died.
     Death,
-    /// The stop ladder stands at flatten; sold is while it does.
+    /// The stop level is flatten; selling lasts as long as it is.
     Flatten,
 }
 
@@ -52,19 +54,20 @@ impl Cause {
     }
 }
 
-/// A holding that is to be sold whole.
+/// A holding that is to be sold completely.
 struct Holding<'a> {
     chain: &'a WorldChain,
     token: Token,
     address: Address,
 }
 
-/// Positions are left as soon as the stop ladder says so, once for each stop.
+/// Sells positions when the stop level requires it, once for each stop.
 pub(super) async fn follow(stage: Arc<Stage>) {
     if stage.watch_only || stage.world.account.is_none() {
         return;
     }
-    // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
+    // Registered from the beginning, so that the time of its reaction in a scenario does not depend on the speed of the
+    // machine.
     let _attendance = stage.clock.attend();
     let halts_as = halts_as(&stage.golem_id, &stage.network);
     let mut known = None;
@@ -93,8 +96,8 @@ pub(super) async fn follow(stage: Arc<Stage>) {
     }
 }
 
-/// The name under which this session's Golem halts. All networks of a data folder share the stop file, and on each may
-/// live a Golem of the same name; whether to sell is asked only where the one lives that has halted.
+/// Name under which this session's Golem sets a halt. All networks of a data directory share the stop file, and Golems
+/// of the same name may live on each; the sale is offered only on the network of the one that halted.
 pub(super) fn halts_as(golem_id: &GolemId, network: &Network) -> SafeText {
     let chains: Vec<_> = network.chains.iter().map(|chain| chain.name.as_str()).collect();
     let place = match network.money {
@@ -104,41 +107,41 @@ pub(super) fn halts_as(golem_id: &GolemId, network: &Network) -> SafeText {
     SafeText::clean(&format!("{golem_id} on {place}"), MOST_NAME)
 }
 
-/// What is done about holdings under a stop.
+/// Treatment of holdings under a stop.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Nothing.
+    /// Holdings stay untouched.
     Nothing,
-    /// They are sold.
+    /// Holdings are sold.
     Sell,
-    /// It is asked whether they are.
+    /// The operator is asked whether to sell.
     Ask(Own),
 }
 
-/// What a stop asks for. `decided`: the one that the operator has laid down by a yes to selling.
+/// Treatment of holdings that a stop requires. `decided`: id of the stop that the operator set by approving a sale.
 fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, money: Money) -> Wanted {
     let InForce::Stop(stop) = found else { return Wanted::Nothing };
     match stop.level {
         StopLevel::Flatten if decided == Some(&stop.id) => Wanted::Sell,
-        // On play money the operator's word is enough; elsewhere the file alone is no decision about money, since any
-        // program of this user can write it.
+        // For play money the operator's name in the file suffices. Elsewhere the file alone is not a decision about
+        // money, since any process of this user can write it.
         StopLevel::Flatten if stop.by.as_str() == "operator" && money == Money::Play => Wanted::Sell,
         StopLevel::Flatten => Wanted::Ask(Own::SellUnderFlatten { from: found.clone() }),
-        // Its emergency halt: under it nothing can be sold, and whether to sell is not the Golem's to say.
+        // The Golem's emergency halt: nothing can be sold under it, and the Golem must not decide about selling.
         StopLevel::Halt if stop.by == *halts_as => Wanted::Ask(Own::SellUnderHalt { from: found.clone() }),
         StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt | StopLevel::Revoke => Wanted::Nothing,
     }
 }
 
 impl Stage {
-    /// The stop that the operator has laid down by a yes to selling. Nothing panics while it holds this lock.
+    /// Id of the stop that the operator set by approving a sale. No code panics while it holds this lock.
     fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.
+    /// Lowers the Golem's own halt to flatten with the operator's approval; holdings are sold under it.
     pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
-        // Held over both, so that nobody finds the lower stop before it is known to be decided.
+        // Locked across both steps, so that nobody sees the lower stop before the decision is recorded.
         let mut decided = self.decided();
         let (reason, now) = ("the operator sells all holdings", self.clock.now_millis());
         let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
@@ -149,7 +152,7 @@ impl Stage {
             .to_owned())
     }
 
-    /// Cancels every open order of the account, whichever Golem placed it: each may hold up a sale.
+    /// Cancels every open order of the account, whichever Golem placed it: each may block a sale.
     async fn cancel_before_selling(&self) {
         let left = self.take_orders_back(None).await;
         if left.open > 0 {
@@ -162,19 +165,19 @@ impl Stage {
         }
     }
 
-    /// Cancels the account's orders and sells what is neither a dollar nor the chain's own coin, as far as the policy lets
-    /// it, and says what is left.
+    /// Cancels the account's orders, sells holdings other than dollar coins and native tokens as far as the policy
+    /// permits, and reports the rest.
     pub(super) async fn sell_all(&self, cause: Cause) {
         self.cancel_before_selling().await;
         let (Some(account), Some(rules)) = (self.world.account, &self.rules) else { return };
-        // Whoever sells already sells everything.
+        // Another task of this session already sells everything.
         while self.selling.swap(true, Ordering::SeqCst) {
             if *self.leaving.borrow() {
                 return;
             }
             self.clock.pause(LOOK).await;
         }
-        // So does another program on this ledger, and where one does its plan is not ended by somebody else's start.
+        // Another process on this ledger may be selling; its plan must not be ended by a start elsewhere.
         let _alone = loop {
             let why = match rules.alone_liquidating(account, LOOK).await {
                 Ok(alone) => break alone,
@@ -213,8 +216,8 @@ impl Stage {
         self.selling.store(false, Ordering::SeqCst);
     }
 
-    /// Every listed token that is held and no exit, the chain's wrapped coin last: what is riskier has the day's limit
-    /// first.
+    /// Listed tokens that are held and must be sold. The wrapped native token is last, so that riskier tokens use the
+    /// day's limit first.
     async fn to_be_sold(&self, account: Address) -> Vec<Holding<'_>> {
         let mut found = Vec::new();
         for chain in self.world.chains() {
@@ -245,7 +248,7 @@ impl Stage {
                         continue;
                     }
                 }
-                // Where a listed token has no contract, nothing is held.
+                // A listed token without a contract has no balance.
                 Held::NoContract => continue,
                 Held::Unreadable => {
                     let words = format!("The balance of {address} could not be read; none of it is sold.");
@@ -260,7 +263,7 @@ impl Stage {
         Ok(held)
     }
 
-    /// Why selling ends now, whatever is left.
+    /// Reason that selling must end now, if there is one.
     fn must_end(&self, cause: Cause) -> Option<&'static str> {
         let flattens = self.brake.file.read().level() == Some(StopLevel::Flatten);
         match cause {

@@ -1,4 +1,4 @@
-//! Everything that stands while a session runs, and its one loop.
+//! Session state and main loop.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -37,29 +37,29 @@ use golem::archetype::Archetypes;
 use golem::scenario::Scenario;
 use golem_tools::engine::{Catalog, Executor, Paper, World};
 
-/// How often policy and questions are looked at, and the snapshot is made.
+/// Polling interval of policy, requests and snapshots.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long what is signed is waited for on leaving.
+/// Timeout for signed transactions on leaving.
 const SETTLING: Duration = Duration::from_secs(90);
-/// How long a console may take to hear the last events.
+/// Timeout for delivering the last events to the console.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
-/// Words and shows that may wait for the actor.
+/// Capacity of the queues of messages and scenarios for the actor.
 const WAITING: usize = 16;
 
-/// Notice of a console that watches while a running session's devnet is inside another process.
+/// Notice of a read-only console whose session cannot share another process's embedded devnet.
 const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside its own process. \
                                      To share one, run `bardo devnet` and pass its --rpc to both";
-/// Notice of a console that watches beside a running session.
+/// Notice of a read-only console beside a running session.
 const NOT_ATTACHED: &str =
     "watching the chains, the ledger and its decisions: events of a running session are not visible here";
 
-/// Everything that stands.
+/// State of a running session.
 pub(super) struct Stage {
     pub golem: Executor,
     pub operator: Executor,
     pub golem_id: GolemId,
     pub name: SafeText,
-    /// The Golem's role.
+    /// Archetype of the Golem.
     pub role: SafeText,
     pub watch_only: bool,
     pub catalog: Catalog,
@@ -70,35 +70,35 @@ pub(super) struct Stage {
     pub keeper: Option<Arc<Keeper>>,
     pub rules: Option<Arc<OperatorRules>>,
     pub own: OwnQuestions,
-    /// Previews that wait for the operator's word.
+    /// Previews that wait for the operator.
     pub offers: Offers,
     pub tally: Arc<Mutex<Tally>>,
     pub holdings: watch::Sender<Vec<ChainHoldings>>,
     pub stop: watch::Sender<Option<StopLevel>>,
-    /// What the stop file said when it was looked at last.
+    /// Stop file's content at the last poll; `None` before the first.
     pub in_force: watch::Sender<Option<InForce>>,
-    /// What others may take, as it was read last.
+    /// Allowances at the last reading.
     pub allowances: watch::Sender<AllowancesNow>,
-    /// Takes the Golem's hands away.
+    /// Handle that revokes the Golem's access to its account.
     pub revocation: Option<Revocation>,
-    /// What becomes of its holdings when it dies.
+    /// Treatment of its holdings when it dies.
     pub on_death: OnDeath,
-    /// Whether time is the session's own.
+    /// True with simulated time.
     pub has_own_time: bool,
-    /// Chains that a show lets make no blocks.
+    /// Chains whose block production a scenario has halted.
     pub halted: Mutex<BTreeSet<u64>>,
-    /// The show whose cues are given.
+    /// Scenario whose cues are triggered.
     pub cues: watch::Sender<Option<Script>>,
-    /// How many moments of a show may still come, where they come one by one.
+    /// Number of moments of a scenario that may still happen, in step-by-step mode.
     pub steps: Semaphore,
-    /// Whether they do.
+    /// True in step-by-step mode.
     pub step_by_step: bool,
     pub leaving: watch::Sender<bool>,
-    /// Calls made by hand that are not answered yet.
+    /// Number of manual calls that are not answered yet.
     pub running: Arc<AtomicU64>,
-    /// The stop under which the operator has holdings sold, by a yes of their own.
+    /// Id of the stop under which the operator approved the sale of holdings.
     pub decided: Mutex<Option<SafeText>>,
-    /// Whether holdings are being sold: by one task at a time.
+    /// True while holdings are being sold, by one task at a time.
     pub selling: AtomicBool,
     pub phase: watch::Sender<Phase>,
     pub phase_now: watch::Receiver<Phase>,
@@ -107,11 +107,11 @@ pub(super) struct Stage {
     pub world: Arc<World>,
     pub sandbox: Option<Sandbox>,
     pub ledger: Ledger,
-    /// Whether a program of its own leads here: one that can write to the ledger like any program of this user.
+    /// True if an external brain process leads, which can write to the ledger like any process of this user.
     pub led_by_program: bool,
-    /// How far the system isolates that program; `None` where no program leads.
+    /// Isolation of that process; `None` without one.
     pub brain_isolation: Option<Isolation>,
-    /// What all programs on this ledger ask.
+    /// Shared approval queue of all processes on this ledger.
     pub shared: Shared,
     pub network: Network,
     pub clock: Arc<dyn Clock>,
@@ -119,7 +119,7 @@ pub(super) struct Stage {
     pub journal: PathBuf,
 }
 
-/// The ways to the actor.
+/// Channels to the actor.
 pub(super) struct Lines {
     pub words: mpsc::Sender<SafeText>,
     pub shows: mpsc::Sender<Scenario>,
@@ -130,7 +130,7 @@ impl Stage {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs until the console leaves or has gone.
+    /// Runs until the console leaves or closes.
     pub(super) async fn run(
         self,
         options: SessionOptions,
@@ -155,7 +155,7 @@ impl Stage {
             };
             tell(&stage.news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
         }
-        // Whoever lives here finds the stop in force.
+        // The actor must see the stop in force.
         stage.look_at_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&stage)));
         tasks.spawn(super::watching::allowances(Arc::clone(&stage)));
@@ -179,7 +179,7 @@ impl Stage {
         };
         stage.cues.send_replace(actor.script());
         let mut watched = super::watching::Watched::new(&stage);
-        // Such a brain can type the keys of an approval; it does not know the key's password.
+        // Such a brain could type the keys of an approval, but does not know the password.
         if let Some(desk) = stage.desk.as_ref().filter(|_| stage.here_needs_password()) {
             desk.require_proof();
         }
@@ -197,34 +197,35 @@ impl Stage {
         let mode = loop {
             tokio::select! {
                 sent = commands.recv() => match sent {
-                    // The console has gone: what is signed is settled, nothing new begins.
+                    // The console has closed: signed transactions are settled, nothing new begins.
                     None => break LeaveMode::Finish,
                     Some(sent) => if let Some(mode) = stage.carry_out(sent, &lines, &mut watched).await {
                         break mode;
                     },
                 },
                 () = changed(desk.as_mut()) => stage.tell_questions(&mut watched).await,
-                // Its sender is the stage's own.
+                // The sender belongs to the stage, so the channel stays open.
                 Ok(()) = stopped.changed() => stage.look_around(&mut watched).await,
                 _ = look.tick() => stage.look_around(&mut watched).await,
             }
         };
         stage.leave(mode, life, &mut commands, &lines, &mut watched).await;
-        // A stop that was set last is reported, however soon the session ended after it.
+        // Reports a last stop, however soon the session ended after it.
         stage.look_at_stop();
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
         drop(close);
-        // A console that reads nothing any more is not waited for.
+        // A console that reads nothing more must not block the end.
         let _told = timeout(LAST_EVENTS, telling).await;
         let flushing = stage.fabric.clone();
-        // The journal's last words are worth a moment; a disk that cannot take them has said so.
+        // Flushing the journal is worth a moment; a failing disk has been reported already.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
         let farewell = stage.tally().farewell(&stage.journal_words());
         tell(&stage.news, News::Left(Box::new(farewell))).await;
     }
 
-    /// Whether the brain that raises questions here could act as the operator: its questions need the key's password.
+    /// True if the brain that raises requests here could act as the operator: its requests then need the key's
+    /// password.
     pub(super) fn is_brain_unisolated(&self) -> bool {
         self.brain_isolation.as_ref().is_some_and(|isolation| !isolation.is_isolated())
     }
@@ -246,7 +247,7 @@ impl Stage {
         }
     }
 
-    /// Ends what is under way. While it waits, the operator can still answer, hold, and leave at once.
+    /// Ends running work. Meanwhile the operator can still answer, hold, and leave at once.
     async fn leave(
         self: &Arc<Self>,
         mode: LeaveMode,
@@ -270,7 +271,7 @@ impl Stage {
         let mut cancelling = (mode == LeaveMode::CancelOrders).then(|| {
             let stage = Arc::clone(self);
             tokio::spawn(async move {
-                // What could not be is in the farewell's remarks.
+                // Failed cancellations are in the remarks of the session summary.
                 let _left = stage.take_orders_back(None).await;
             })
         });
@@ -280,7 +281,7 @@ impl Stage {
             let alive = life.as_ref().is_some_and(|life| !life.is_finished());
             let cancels = cancelling.as_ref().is_some_and(|cancelling| !cancelling.is_finished());
             if cancels {
-                // Each cancellation has an end of its own; what is signed has its time after the last.
+                // Each cancellation has its own timeout; signed transactions have theirs after the last one.
                 ends = Instant::now() + SETTLING;
             }
             if !alive && !cancels && self.running.load(Ordering::SeqCst) == 0 {
@@ -298,7 +299,7 @@ impl Stage {
                         break;
                     }
                 }
-                // The console has gone: nobody is left to hurry it, and it ends in time by itself.
+                // The console has closed: nobody can hurry the end, which comes without help.
                 Ok(None) => tokio::time::sleep(LOOK).await,
                 Err(_) => {}
             }

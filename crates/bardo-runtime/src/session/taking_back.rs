@@ -1,5 +1,5 @@
-//! Open orders taken back: by flattening, by a death, by leaving. What nobody has taken yet is made void; what a bridge
-//! has locked cannot be, and is asked back once nobody can deliver it any more.
+//! Unwinding of open orders: on flattening, after a death, on leaving. Unfilled orders are cancelled. Bridge orders
+//! that are locked on chain cannot be cancelled; they are refunded once nobody can deliver them any more.
 
 use serde_json::{Value, json};
 
@@ -11,25 +11,25 @@ use golem_tools::engine::{Call, Input, ToolResponse, WriteTool};
 use golem_tools::trading::intent_refund::{self, IntentRefund};
 use golem_tools::trading::uniswapx_cancel_order::{self, CancelOrder};
 
-/// What is left of an account's orders when they have been taken back.
+/// Orders of an account that remain after unwinding.
 #[derive(Debug, Default)]
 pub(super) struct Remaining {
-    /// How many can still take something.
+    /// Number of orders that can still take tokens.
     pub open: usize,
-    /// Of each bridge order whose money a settler holds, where it is and how it comes back, in a sentence.
+    /// For each bridge order with locked funds: a sentence about their location and their return.
     pub locked: Vec<String>,
 }
 
-/// What there is to do about an order.
+/// Next step for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Its signature can still take something: it is made void.
+    /// Cancel it: its signature can still take tokens.
     Cancel,
-    /// Its money is locked, and nobody can deliver it any more.
+    /// Refund it: its funds are locked, and nobody can deliver it any more.
     Refund,
-    /// Its money is locked, and may still be delivered.
+    /// Wait: its funds are locked, and it may still be delivered.
     Wait,
-    /// What it wanted has come.
+    /// Nothing to do: the order has ended.
     Nothing,
 }
 
@@ -42,13 +42,13 @@ fn way(status: OrderState) -> Way {
     }
 }
 
-/// A time of the day, of seconds since the Unix epoch.
+/// Formats the UTC time of day of seconds since the Unix epoch.
 fn time_of_day(seconds: u64) -> String {
     let of_day = seconds % 86_400;
     format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
 }
 
-/// Where the money of a bridge order is, in a sentence; `end` says what comes next.
+/// Sentence about the funds of a bridge order; `end` describes the next step.
 fn locked(record: &Record, end: &str) -> String {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     match card {
@@ -60,7 +60,7 @@ fn locked(record: &Record, end: &str) -> String {
     }
 }
 
-/// What comes next where it may still be delivered: until when that is, and from when on it comes back else.
+/// Describes the next step for an order that may still be delivered: its deadline, and the start of the refund period.
 fn ahead(record: &Record) -> String {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     let by = card.as_ref().map(|card| format!(" by {}", time_of_day(card.fill_deadline))).unwrap_or_default();
@@ -69,8 +69,7 @@ fn ahead(record: &Record) -> String {
 }
 
 impl Stage {
-    /// Takes back, through the tools for it, what the ledger knows of the account's live orders, or of those of one
-    /// Golem; what is left.
+    /// Unwinds the account's open orders, or those of one Golem, with the tools for it; returns the remaining ones.
     pub(super) async fn take_orders_back(&self, of: Option<&GolemId>) -> Remaining {
         let mut left = Remaining::default();
         let (Ok(orders), Some(account)) = (self.world.orders(), self.world.account) else { return left };
@@ -84,7 +83,7 @@ impl Stage {
         };
         let wanted = |order: &Record| order.account == account && of.is_none_or(|golem| order.golem_id == *golem);
         for order in live.into_iter().filter(wanted) {
-            // Where the chain does not answer, what is known decides, and the tools ask again.
+            // If the chain does not answer, the known state decides, and the tools read the chain again.
             let order = orders.look(order.hash).await.unwrap_or(order);
             if !order.is_live() {
                 continue;

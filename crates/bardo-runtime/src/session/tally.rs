@@ -1,4 +1,4 @@
-//! What came of a run, counted from its events, and what the events last said of whoever asks.
+//! Statistics of a run, counted from its events, and the latest known facts about each requesting agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use bardo_base::units::Usd;
 use bardo_session::handle::Farewell;
 use bardo_session::trades::Trades;
 
-/// Remarks kept of a leaving.
+/// Maximum number of remarks in a session summary.
 const MOST_REMARKS: usize = 20;
 
-/// The counts.
+/// Statistics of the run so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     counts: Farewell,
@@ -24,12 +24,12 @@ pub(super) struct Tally {
     told: BTreeMap<GolemId, Told>,
     /// Transactions that are signed and not settled.
     open: BTreeMap<B256, SafeText>,
-    /// Calls that end with an error that is no failure of theirs.
+    /// Calls that end with an error but did not fail.
     held_back: BTreeSet<CallId>,
 }
 
 impl Tally {
-    /// Takes an event in.
+    /// Counts an event.
     pub(super) fn take(&mut self, event: &Event) {
         self.trades.take(event);
         match &event.kind {
@@ -45,7 +45,7 @@ impl Tally {
             EventKind::ToolError(failed) => {
                 let blocked = failed.error_code.is_denial();
                 self.counts.blocked += u64::from(blocked);
-                // An offer that was looked at and not wanted has failed nobody.
+                // An offer that the operator declined is not a failure.
                 let taken_back = failed.error_code == ErrorCode::ToolCancelled;
                 if let (true, Some(call)) = (blocked || taken_back, event.call_id) {
                     self.held_back.insert(call);
@@ -79,19 +79,19 @@ impl Tally {
         }
     }
 
-    /// What is known of whoever asks.
+    /// Latest known facts about a requesting agent.
     pub(super) fn told(&self, golem_id: &GolemId) -> Told {
         self.told.get(golem_id).cloned().unwrap_or_default()
     }
 
-    /// Notes what was to be done on leaving and was not.
+    /// Adds a remark about a step that could not be done on leaving.
     pub(super) fn remark(&mut self, words: &str) {
         if self.counts.remarks.len() < MOST_REMARKS {
             self.counts.remarks.push(SafeText::clean(words, 300));
         }
     }
 
-    /// What there is to say at the end.
+    /// Summary of the session.
     pub(super) fn farewell(&self, journal: &SafeText) -> Farewell {
         Farewell {
             trades: self.trades.count,
@@ -102,7 +102,7 @@ impl Tally {
         }
     }
 
-    /// What everything was worth when it was last looked at.
+    /// Latest known total value, in dollars.
     pub(super) fn equity(&self) -> Option<Usd> {
         self.counts.equity.map(|(_, last)| last)
     }

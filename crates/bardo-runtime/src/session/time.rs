@@ -1,5 +1,6 @@
-//! A session's own time: it passes second by second, each as soon as nobody has anything more to do in the one before,
-//! and blocks are made as it passes. So a show takes as long as its work does, and goes the same way each time.
+//! Simulated time of a session: it advances tick by tick, each as soon as all participants are done with the one
+//! before, and blocks are made as it advances. So a scenario takes as long as its work, with the same outcome each
+//! time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,53 +13,53 @@ use super::stage::Stage;
 use bardo_base::clock::{Clock, SimulatedClock};
 use golem::scenario::Operator;
 
-/// When such a time begins, in milliseconds since the Unix epoch: 15 January 2027, 8:00.
+/// Start of simulated time, in milliseconds since the Unix epoch: 15 January 2027, 8:00 UTC.
 pub(super) const BEGINS_AT: u64 = 1_800_000_000_000;
 
-/// The devnet's own interval where blocks are made as such a time passes: it never comes.
+/// Block interval of the devnet itself under simulated time: it is never reached.
 pub(super) const UNHURRIED: Duration = Duration::from_secs(365 * 86_400);
 
-/// How long somebody may be busy, by the machine's clock, before time passes in spite of it.
+/// Maximum time that a participant may be busy, by the system clock, before time advances anyway.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long somebody may be busy, by the machine's clock, while others wait in line to be woken: it may be one of them for
-/// whom it waits.
+/// Maximum time that a participant may be busy, by the system clock, while others wait to be woken: it may be waiting
+/// for one of them.
 const IN_LINE: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether time may go on.
+/// Polling interval while time stands still.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How a session's own time passes.
+/// Options of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeOptions {
-    /// How fast.
+    /// Speed of simulated time.
     pub pace: Pace,
-    /// How many seconds pass at once, at least one. A chain makes one block in them, however many would be due.
+    /// Seconds per tick, at least one. A chain makes at most one block per tick.
     pub tick: u64,
-    /// After how many of its milliseconds it stands still.
+    /// Duration after which time stands still, in milliseconds; `None` for no limit.
     pub most: Option<u64>,
-    /// Whether each moment of a show waits for [`Command::Step`](bardo_session::handle::Command::Step).
+    /// True if each moment of a scenario waits for [`Command::Step`](bardo_session::handle::Command::Step).
     pub step: bool,
-    /// Whether the show's own operator answers, in the place of a person.
+    /// True if the scenario's own operator answers requests instead of a person.
     pub operator: bool,
 }
 
-/// How fast time passes.
+/// Speed of simulated time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as everybody is done.
+    /// As fast as the participants are done.
     Free,
-    /// So many seconds in one of the machine's.
+    /// This many simulated seconds per second of the system clock.
     Times(u32),
 }
 
-/// Moves the time on, until it is aborted.
+/// Advances the time until the task is aborted.
 pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: TimeOptions) {
     let begun = clock.now_millis();
     let tick = options.tick.max(1).saturating_mul(1_000);
     let mut cues = Cues::of(&stage, options.operator);
     let mut due = Instant::now();
-    // On a screen life goes on after the show, and whoever counts heartbeats lives as many.
+    // On a screen, life goes on after the scenario; with a limit on time, a run must last its full time.
     let ends = options.operator && options.most.is_none();
     let mut looked = false;
     loop {
@@ -68,7 +69,7 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
                 tracing::warn!("time advances although an actor is still busy");
             }
         }
-        // What the stop file says is known to everybody before the next second.
+        // The state of the stop file is published before the next tick.
         stage.stop.send_if_modified(|known| {
             let now = stage.lasting(stage.brake.file.read().level());
             std::mem::replace(known, now) != now
@@ -82,16 +83,16 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         let leaving = *stage.leaving.borrow();
         let over = ends && stage.running.load(Ordering::SeqCst) == 0 && stage.is_over();
         if over && looked {
-            // Nothing more happens, however long it takes whoever follows it to leave.
+            // Nothing more happens, however long the observer takes to leave.
             stage.settled();
             sleep(LOOK).await;
-            // What a person does now is seen all the same, and lets time pass while it takes some.
+            // A person's action is still noticed, and lets time advance while it is running.
             clock.tick();
             continue;
         }
         looked = over;
         if over {
-            // Whoever has something to do at the end begins it now; time has not moved.
+            // Participants with something to do at the end begin it now; time has not advanced.
             clock.tick();
             continue;
         }
@@ -117,12 +118,12 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
 }
 
 impl Stage {
-    /// Whether nothing of its show is still to come.
+    /// True if the scenario has nothing left to do.
     fn is_over(&self) -> bool {
         self.cues.borrow().as_ref().is_some_and(|script| script.played.borrow().is_over())
     }
 
-    /// Tells whoever follows the show that nothing begun by it is under way any more.
+    /// Reports that nothing started by the scenario is still running.
     fn settled(&self) {
         if let Some(script) = self.cues.borrow().as_ref() {
             script.played.send_if_modified(|played| !std::mem::replace(&mut played.settled, true));
@@ -130,20 +131,21 @@ impl Stage {
     }
 }
 
-/// Makes the blocks that are due from `before` until `elapsed`, in milliseconds since the beginning: one at most.
+/// Makes the blocks that are due between `before` and `elapsed`, in milliseconds since the beginning: at most one per
+/// chain.
 async fn make_blocks(stage: &Stage, before: u64, elapsed: u64) {
     let Some(sandbox) = &stage.sandbox else { return };
     for chain in sandbox.chains() {
         let pace = chain.deployment.plan.block_millis.max(1);
         let due = elapsed / pace > before / pace;
         if due && !stage.halted().contains(&chain.devnet.chain_id()) {
-            // A chain that has stopped makes no blocks; whoever needs one says so.
+            // A stopped chain makes no blocks; code that needs one reports that itself.
             let _stopped = chain.devnet.mine().await;
         }
     }
 }
 
-/// Has the show's operator answer what is open; true if anything was answered.
+/// Answers the open requests as the scenario's operator; returns true if any was answered.
 fn answer_open(stage: &Stage) -> bool {
     let Some(desk) = &stage.desk else { return false };
     let operator = stage.cues.borrow().as_ref().map_or(Operator::Wait, |script| script.scenario.operator);

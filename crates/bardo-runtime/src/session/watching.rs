@@ -1,4 +1,4 @@
-//! What a session follows: its own events, the chains' blocks and health, the stop file, the policy, the questions.
+//! Event sources of a session: its events, the chains' blocks and health, the stop file, the policy, the requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,20 +36,20 @@ use golem_chain::network::Network;
 use golem_chain::provider::{self, Backing, ChainClient, Condition, HealthHandle};
 use golem_tools::engine::WorldChain;
 
-/// Events the console may be behind before it is told of a gap.
+/// Number of events that the console may be behind before it gets a gap.
 pub(super) const WINDOW: usize = 65_536;
-/// Events told at once.
+/// Maximum number of events per message.
 const AT_ONCE: usize = 512;
-/// How often the stop file is looked at, where nobody rings.
+/// Polling interval of the stop file.
 const LOOK_AT_STOP: Duration = Duration::from_millis(200);
-/// Interval between two reads of the paper ledger's version.
+/// Polling interval of the paper ledger's version.
 const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
-/// Between two readings of what others may take.
+/// Interval between two readings of allowances.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
-/// How often a chain that is reached over the network is read.
+/// Interval between two readings of a chain over the network.
 const REMOTE_READ: Duration = Duration::from_secs(2);
 
-/// What was told last, so that only changes are told.
+/// Last reported state, so that only changes are reported.
 pub(super) struct Watched {
     pub adopted: Option<Adopted>,
     pub policy_fault: Option<SafeText>,
@@ -57,7 +57,7 @@ pub(super) struct Watched {
     pub numbers: BTreeMap<(Option<CallId>, u64), u64>,
     pub next_number: u64,
     pub questions: Arc<Vec<Question>>,
-    /// What was laid down for the other programs on this ledger.
+    /// Requests that were stored for the other processes on this ledger.
     pub laid: Vec<Question>,
     pub snapshot: Option<Snapshot>,
 }
@@ -77,8 +77,7 @@ impl Watched {
     }
 }
 
-/// Hands events on, in order, and counts them on the way, until it is told to close: what has happened by then is
-/// handed on too.
+/// Forwards events in order and counts them until `closing` is signalled; earlier events are still forwarded.
 pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closing: oneshot::Receiver<()>) {
     let (mut batch, mut closed) = (Vec::new(), false);
     loop {
@@ -109,7 +108,7 @@ pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closin
     }
 }
 
-/// Follows every chain.
+/// Starts the tasks that follow every chain.
 pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
     for (place, chain) in stage.world.chains().iter().enumerate() {
         let sandbox = stage.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
@@ -118,7 +117,7 @@ pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
     }
 }
 
-/// Follows the stop file, beside everything that may take long.
+/// Follows the stop file in a task of its own, beside slower work.
 pub(super) async fn stop(stage: Arc<Stage>) {
     let mut look = interval(LOOK_AT_STOP);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -131,10 +130,10 @@ pub(super) async fn stop(stage: Arc<Stage>) {
     }
 }
 
-/// Reads what others may take, over the network and so on a task of its own.
+/// Reads allowances over the network, in a task of its own.
 pub(super) async fn allowances(stage: Arc<Stage>) {
     loop {
-        // A chain that does not answer leaves what was known; the next reading mends it.
+        // If a chain does not answer, the known state stays until the next reading.
         if let Some(allowances) = stage.read_allowances().await {
             stage.allowances.send_replace(allowances);
         }
@@ -144,7 +143,7 @@ pub(super) async fn allowances(stage: Arc<Stage>) {
 
 async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
     let (chain_id, mut health) = (client.chain_id(), client.health_handle());
-    // Once it stops, the handle ends; the client would keep it alive.
+    // The health handle ends with the chain's client, which must not be kept alive here.
     let in_process = matches!(client.backing(), Backing::Devnet(_));
     drop(client);
     let mut known = ChainState::Healthy;
@@ -176,7 +175,7 @@ async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
     }
 }
 
-/// How far a chain's endpoints can be cross-checked now.
+/// Extent to which a chain's endpoints can be cross-checked now.
 fn endpoints_state(health: &provider::ChainHealth, in_process: bool) -> EndpointsState {
     if in_process {
         return EndpointsState::default();
@@ -231,18 +230,19 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
     tell(&stage.news, fault(&"the chain has stopped")).await;
 }
 
-/// Paper mode and version of the paper ledger at the last read of a chain.
+/// Paper mode and version of the paper ledger at the last reading of a chain.
 #[derive(Default)]
 struct PaperSeen(Option<(bool, (i64, i64))>);
 
 impl PaperSeen {
-    /// Waits until balances differ from those that were read: paper mode was entered or left, or something moved on paper.
+    /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
+    /// changed.
     async fn moved(&mut self, stage: &Stage) {
         let Some((paper, desk)) = stage.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
             return std::future::pending().await;
         };
         loop {
-            // What cannot be read now is read the next time.
+            // A failed reading is repeated at the next interval.
             let now = desk.ledger.version().ok().map(|version| (paper.on(), version));
             match (self.0, now) {
                 (_, None) => {}
@@ -258,7 +258,7 @@ impl PaperSeen {
     }
 }
 
-/// Where the next head comes from.
+/// Source of new block numbers.
 enum NextHead {
     Devnet(watch::Receiver<Arc<golem_chain::devnet::Block>>),
     Remote { health: HealthHandle, known: Option<u64> },
@@ -269,7 +269,7 @@ impl NextHead {
         match sandbox {
             Some(sandbox) => {
                 let mut head = sandbox.devnet.head();
-                // The block that is there already is news, too.
+                // The block that already exists counts as new, too.
                 head.mark_changed();
                 Self::Devnet(head)
             }
@@ -300,7 +300,7 @@ impl Stage {
         self.fabric.emit(&self.golem_id, call_id, kind);
     }
 
-    /// Keeps what the wallet holds there.
+    /// Stores the wallet's balances on a chain.
     fn hold(&self, network: &Network, block: u64, snapshot: &ChainSnapshot) {
         let rows = snapshot.balances.iter().map(|row| Holding {
             symbol: row.symbol.clone(),
@@ -317,18 +317,18 @@ impl Stage {
             Some(known) => *known = held,
             None => {
                 all.push(held);
-                // Chains answer in any order; they are told in one.
+                // Chains answer in any order; they are listed by chain id.
                 all.sort_unstable_by_key(|one| one.chain_id);
             }
         });
     }
 
-    /// Whose money it is, paper told apart.
+    /// Kind of money, with paper as a kind of its own.
     pub(super) fn money(&self) -> Money {
         if self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on) { Money::Paper } else { self.network.money }
     }
 
-    /// One look at everything that no channel tells of.
+    /// Polls everything that has no channel.
     pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
         self.look_at_policy(watched);
         self.report_forged(watched).await;
@@ -342,7 +342,7 @@ impl Stage {
         }
     }
 
-    /// Reads the stop file, and has everybody know where it says something new.
+    /// Reads the stop file and publishes changes.
     pub(super) fn look_at_stop(&self) {
         for set in self.brake.take_beneath() {
             let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
@@ -364,7 +364,7 @@ impl Stage {
         };
         self.own.keep_for(&found);
         self.stop.send_replace(self.lasting(level));
-        // Somebody stopped in earnest where there was a hold.
+        // A real stop replaced a hold.
         let firmer =
             matches!((&known, &found), (Some(InForce::Stop(held)), InForce::Stop(stop)) if held.hold && !stop.hold);
         self.in_force.send_replace(Some(found.clone()));
@@ -372,8 +372,8 @@ impl Stage {
             if level.is_some() {
                 desk.drop_grants();
             }
-            // Before the stop that came with them takes their questions back; each is given once more in its order, where
-            // it finds itself given.
+            // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
+            // is then found to be given already.
             for (permit, reason) in self.brake.take_refusals() {
                 let refusal = OperatorAnswer::RefuseAndStop { reason };
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
@@ -395,7 +395,8 @@ impl Stage {
         }
     }
 
-    /// Puts a change of the stop on the trail, once among all who see it; `of` is the stop that was raised, or lowered.
+    /// Records a change of the stop in the audit log, once among all sessions that see it; `of` is the stop that was
+    /// raised or lowered.
     fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
         if self.watch_only && !self.brake.acted.load(Ordering::SeqCst) {
             return;
@@ -411,7 +412,7 @@ impl Stage {
         self.record_to_the_end(async move { trail.record_stop(note).await });
     }
 
-    /// Writes down what holds whether or not it can be; the session does not end before that is over.
+    /// Writes an audit entry that does not affect the change itself; the session does not end before it is written.
     pub(super) fn record_to_the_end(&self, writing: impl Future<Output = Result<(), AuditError>> + Send + 'static) {
         let running = Arc::clone(&self.running);
         running.fetch_add(1, Ordering::SeqCst);
@@ -425,7 +426,7 @@ impl Stage {
 
     fn look_at_policy(&self, watched: &mut Watched) {
         let (Some(keeper), Some(rules)) = (&self.keeper, &self.rules) else { return };
-        // By the rules, so that what is tighter is put on record.
+        // Read through the rules, so that a tighter policy is recorded.
         rules.policy();
         let broken = keeper.broken();
         watched.policy_fault = broken.map(|error| SafeText::clean(&error.to_string(), 300));
@@ -456,14 +457,14 @@ impl Stage {
         self.emit(None, EventKind::PolicyChanged(changed));
     }
 
-    /// Tells the open questions, where they are not what was told last: to the console, and to the other programs.
+    /// Reports the open requests if they changed: to the console, and to other processes.
     pub(super) async fn tell_questions(&self, watched: &mut Watched) {
         let asked = self.asked_here();
         let told = self.for_others(&asked);
         if told != watched.laid {
             match self.shared.lay(&told).await {
                 Ok(()) => watched.laid = told,
-                // Tried again at the next look; here they are shown all the same.
+                // Retried at the next poll; meanwhile they are shown in this process.
                 Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
         }
@@ -474,7 +475,7 @@ impl Stage {
         }
     }
 
-    /// The questions as other programs show them: with what can be answered there.
+    /// Requests as other processes show them: with the answers that are possible there.
     fn for_others(&self, asked: &[Question]) -> Vec<Question> {
         let mut told = asked.to_vec();
         for offered in told.iter_mut().flat_map(|question| &mut question.answers) {
@@ -485,7 +486,7 @@ impl Stage {
         told
     }
 
-    /// What the desk of this program asks, without places.
+    /// Requests of this process's approval queue, without positions.
     fn asked_here(&self) -> Vec<Question> {
         let paper = self.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
         let Some(desk) = &self.desk else { return Vec::new() };
@@ -520,7 +521,7 @@ impl Stage {
             }
             None => watched.policy_since = None,
         }
-        // First come, first served; asking anew keeps the place.
+        // In the order of the first request; a repeated request keeps its position.
         all.sort_by_key(|question| question.asked_at);
         let of = all.len();
         for (at, question) in all.iter_mut().enumerate() {

@@ -1,152 +1,153 @@
-//! What can be asked of the registries, with the rules they enforce; breaking one is told before gas is spent.
+//! Calls to the ERC-8004 registries, with the registries' rules. Checking the rules in advance saves the gas of a
+//! revert.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 
 use bardo_abi::erc8004::{IdentityRegistry, MetadataEntry, ReputationRegistry, ValidationRegistry};
 
-/// The metadata key that only [`super::WalletChange`] may set.
+/// Metadata key that only [`super::WalletChange`] may set.
 const RESERVED_KEY: &str = "agentWallet";
-/// The most decimals a feedback's value can have.
+/// Maximum number of decimals of a feedback value.
 const MAX_VALUE_DECIMALS: u8 = 18;
-/// The largest value a feedback can have, either way: 10^38.
+/// Maximum absolute value of a feedback, before its decimals: 10^38.
 const MAX_VALUE: i128 = 100_000_000_000_000_000_000_000_000_000_000_000_000;
-/// The best answer of a validator.
+/// Maximum response of a validator.
 const MAX_RESPONSE: u8 = 100;
 
-/// A key of an agent's metadata and its value.
+/// Key and value of an agent's metadata entry.
 pub type Metadata = (String, Bytes);
 
-/// A write to one of the three registries.
+/// Write call to one of the three registries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// A new agent, owned by the sender.
+    /// Registers a new agent, owned by the sender.
     Register {
-        /// Where its registration file is; none yet where empty.
+        /// Address of its registration file; empty for none yet.
         uri: String,
-        /// Its metadata.
+        /// Initial metadata entries.
         metadata: Vec<Metadata>,
     },
-    /// Another registration file.
+    /// Sets the address of the registration file.
     SetUri {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// Where the file is.
+        /// Address of the registration file.
         uri: String,
     },
-    /// One entry of metadata.
+    /// Sets one metadata entry.
     SetMetadata {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// The key.
+        /// Key of the entry.
         key: String,
-        /// The value.
+        /// Value of the entry.
         value: Bytes,
     },
-    /// The agent gets another owner, who can do everything with it.
+    /// Transfers an agent to another owner, who gains full control.
     Transfer {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// From whom.
+        /// Current owner of the agent.
         from: Address,
-        /// To whom.
+        /// New owner of the agent.
         to: Address,
     },
-    /// Feedback of the sender.
+    /// Submits the sender's feedback on an agent.
     GiveFeedback {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// The value, in units of 10^-`decimals`.
+        /// Feedback value, in units of 10^-`decimals`.
         value: i128,
-        /// Decimals of the value.
+        /// Number of decimals of the value.
         decimals: u8,
-        /// What it is about.
+        /// Tags that classify the feedback.
         tags: [String; 2],
-        /// Which of the agent's endpoints.
+        /// Agent's endpoint that the feedback is about.
         endpoint: String,
-        /// A file with more.
+        /// Address of a file with details.
         uri: String,
         /// Hash of the file.
         hash: B256,
     },
-    /// The sender takes feedback back.
+    /// Revokes the sender's earlier feedback.
     RevokeFeedback {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// Which of the sender's, from one.
+        /// Index of the sender's feedback, counted from one.
         index: u64,
     },
-    /// A validator is asked.
+    /// Requests a validation of an agent.
     RequestValidation {
-        /// The validator.
+        /// Address of the validator.
         validator: Address,
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// What is to be checked.
+        /// Address of the file that describes the validation.
         uri: String,
-        /// Hash of that.
+        /// Hash of the request.
         hash: B256,
     },
-    /// The validator, who sends this, answers.
+    /// Submits a validation response; the sender is the validator.
     RespondValidation {
         /// Hash of the request.
         request: B256,
-        /// 0 to 100.
+        /// Response, from 0 to 100.
         response: u8,
-        /// A file with more.
+        /// Address of a file with details.
         uri: String,
         /// Hash of the file.
         hash: B256,
-        /// What it is about.
+        /// Tag that classifies the response.
         tag: String,
     },
 }
 
-/// A rule of the registries.
+/// Violated rule of the registries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// A reserved key.
+    /// Use of the reserved metadata key.
     #[error("the metadata key \"agentWallet\" is reserved: the new wallet sets it by signing")]
     ReservedKey,
-    /// An owner rating itself.
+    /// Feedback by the owner or an operator of the agent.
     #[error("{0} owns or operates this agent and may not rate it")]
     OwnAgent(Address),
-    /// Feedback counted from zero.
+    /// Feedback index of zero; indices start at one.
     #[error("feedback is counted from 1")]
     IndexZero,
-    /// Too many decimals.
+    /// Feedback with too many decimals.
     #[error("a feedback value has at most 18 decimals, not {0}")]
     Decimals(u8),
-    /// A value beyond the registry's range.
+    /// Feedback value beyond the registry's range.
     #[error("a feedback value lies between -10^38 and 10^38 before its decimals")]
     Value,
-    /// An answer above 100.
+    /// Validation response above 100.
     #[error("a validator answers 0 to 100, not {0}")]
     Response(u8),
-    /// No new wallet.
+    /// Wallet change to the zero address.
     #[error("the zero address cannot become an agent's wallet: unset it instead")]
     NoWallet,
-    /// Too late.
+    /// Deadline that has passed.
     #[error("the deadline {deadline} has passed: it is {now} now")]
     DeadlinePassed {
-        /// What was given.
+        /// Given deadline, in seconds since the Unix epoch.
         deadline: u64,
-        /// The time.
+        /// Current time, in seconds since the Unix epoch.
         now: u64,
     },
-    /// Too early.
+    /// Deadline too far in the future.
     #[error("the deadline may lie at most 300 s ahead: {latest} at the latest")]
     DeadlineTooFar {
-        /// The latest that is taken.
+        /// Latest accepted deadline, in seconds since the Unix epoch.
         latest: u64,
     },
-    /// A transfer to nobody.
+    /// Transfer to the zero address.
     #[error("an agent cannot be given to the zero address")]
     NoRecipient,
 }
 
 impl Call {
-    /// The calldata.
+    /// Returns the calldata.
     pub fn calldata(&self) -> Bytes {
         match self.clone() {
             Self::Register { uri, metadata } if uri.is_empty() && metadata.is_empty() => {
@@ -207,11 +208,11 @@ impl Call {
         .into()
     }
 
-    /// Whether the registries' rules let `sender` do this. `controllers` are the agent's owner and operators, as far
-    /// as they are known.
+    /// Checks the call against the registries' rules. `controllers` are the agent's owner and operators, as far as they
+    /// are known.
     ///
     /// # Errors
-    /// The first [`RuleError`] that it breaks.
+    /// Returns the first violated rule.
     pub fn check(&self, sender: Address, controllers: &[Address]) -> Result<(), RuleError> {
         match self {
             Self::Register { metadata, .. } => {

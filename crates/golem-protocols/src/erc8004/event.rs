@@ -1,4 +1,4 @@
-//! Events of the registries, with every text in them cleaned.
+//! Events of the ERC-8004 registries, with all text cleaned.
 
 use alloy::primitives::{Address, B256, Bytes, Log, U256};
 use alloy::sol_types::SolEventInterface;
@@ -8,122 +8,122 @@ use bardo_abi::erc8004::ReputationRegistry::ReputationRegistryEvents;
 use bardo_abi::erc8004::ValidationRegistry::ValidationRegistryEvents;
 use bardo_base::text::SafeText;
 
-/// Characters kept of a file's address. A registration can be in its own address, as a data URI, and is then read
-/// from the chain, not from here.
+/// Maximum length of a file address, in characters. A registration may be embedded in its address as a data URI; it
+/// must then be read from the chain, not from here.
 const MAX_URI_CHARS: usize = 2_048;
-/// Characters kept of a key or a tag.
+/// Maximum length of a key or a tag, in characters.
 const MAX_NAME_CHARS: usize = 128;
 
-/// What happened in a registry.
+/// Event of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// An agent was registered.
+    /// Registration of an agent.
     Registered {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// Its registration file.
+        /// Address of its registration file.
         uri: SafeText,
-        /// Its owner.
+        /// Owner of the agent.
         owner: Address,
     },
-    /// An agent has another registration file.
+    /// Change of the registration file's address.
     UriUpdated {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// The file.
+        /// New address of the file.
         uri: SafeText,
-        /// Who changed it.
+        /// Account that changed it.
         by: Address,
     },
-    /// An entry of metadata was set.
+    /// Change of a metadata entry.
     MetadataSet {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// The key.
+        /// Key of the entry.
         key: SafeText,
-        /// The value.
+        /// Value of the entry.
         value: Bytes,
     },
-    /// An agent changed hands; from nobody when it was registered.
+    /// Transfer of an agent; from the zero address at its registration.
     Transferred {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// From whom.
+        /// Previous owner of the agent.
         from: Address,
-        /// To whom.
+        /// New owner of the agent.
         to: Address,
     },
-    /// Feedback was given.
+    /// Feedback on an agent.
     Feedback {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// Who gave it.
+        /// Author of the feedback.
         client: Address,
-        /// Which of the client's, from one.
+        /// Index of the client's feedback, counted from one.
         index: u64,
-        /// The value, in units of 10^-`decimals`.
+        /// Feedback value, in units of 10^-`decimals`.
         value: i128,
-        /// Decimals of the value.
+        /// Number of decimals of the value.
         decimals: u8,
-        /// What it is about.
+        /// Tags that classify the feedback.
         tags: [SafeText; 2],
     },
-    /// Feedback was taken back.
+    /// Revocation of feedback.
     FeedbackRevoked {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// Who gave it.
+        /// Author of the feedback.
         client: Address,
-        /// Which of the client's, from one.
+        /// Index of the client's feedback, counted from one.
         index: u64,
     },
-    /// Somebody answered feedback.
+    /// Response to feedback.
     ResponseAppended {
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// Who gave the feedback.
+        /// Author of the feedback.
         client: Address,
-        /// Which of the client's, from one.
+        /// Index of the client's feedback, counted from one.
         index: u64,
-        /// Who answered.
+        /// Author of the response.
         responder: Address,
     },
-    /// A validator was asked.
+    /// Request for a validation.
     ValidationRequested {
-        /// The validator.
+        /// Address of the validator.
         validator: Address,
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
-        /// What is to be checked.
+        /// Address of the file that describes the validation.
         uri: SafeText,
-        /// Hash of that.
+        /// Hash of the request.
         request: B256,
     },
-    /// A validator answered.
+    /// Response of a validator.
     ValidationAnswered {
-        /// The validator.
+        /// Address of the validator.
         validator: Address,
-        /// The agent.
+        /// Agent's token id in the identity registry.
         agent: U256,
         /// Hash of the request.
         request: B256,
-        /// 0 to 100.
+        /// Response, from 0 to 100.
         response: u8,
-        /// What it is about.
+        /// Tag that classifies the response.
         tag: SafeText,
     },
 }
 
-/// A log that is none of the registries'.
+/// Error for a log that is not an event of the registries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the log is no event of an ERC-8004 registry")]
 pub struct UnknownEvent;
 
 impl Event {
-    /// Reads a log. Which contract wrote it is the caller's to check.
+    /// Decodes a log. The caller must check which contract emitted it.
     ///
     /// # Errors
-    /// [`UnknownEvent`] for every other log.
+    /// [`UnknownEvent`] for any other log.
     pub fn decode(log: &Log) -> Result<Self, UnknownEvent> {
         if let Ok(event) = IdentityRegistryEvents::decode_log(log) {
             return Ok(identity(event.data));

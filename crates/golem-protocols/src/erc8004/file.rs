@@ -1,6 +1,6 @@
-//! An agent's registration file: as written by us, and as read from whoever wrote it.
+//! Registration file of an agent: the form that Bardo writes, and the parsed form of files from other authors.
 //!
-//! Not here: fetching it. A `data:` URI carries the file itself and is read here.
+//! Not here: fetching files. A `data:` URI contains the file itself and is parsed here.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,132 +9,132 @@ use serde::{Deserialize, Serialize};
 use super::Registry;
 use bardo_base::text::SafeText;
 
-/// What the file says it is.
+/// Value of the file's `type` field.
 pub const TYPE: &str = "https://eips.ethereum.org/EIPS/eip-8004#registration-v1";
-/// The largest file that is read, in bytes.
+/// Maximum size of a parsed file, in bytes.
 pub const MAX_BYTES: usize = 256 * 1024;
-/// How a data URI of a registration begins.
+/// Prefix of a data URI with a registration file.
 const DATA_PREFIX: &str = "data:application/json;base64,";
-/// Services, registrations or kinds of trust that are read at most.
+/// Maximum number of services, registrations or trust models that are read.
 const MAX_ENTRIES: usize = 256;
-/// Characters kept of a description.
+/// Maximum length of a description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 4_096;
-/// Characters kept of anything else.
+/// Maximum length of any other text, in characters.
 const MAX_CHARS: usize = 512;
 
-/// A registration file as we write it. The fields stand in the order in which they are written.
+/// Registration file for writing. Fields are serialized in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Registration {
-    /// [`TYPE`].
+    /// Type of the file; always [`TYPE`].
     #[serde(rename = "type")]
     pub kind: String,
-    /// The agent's name.
+    /// Name of the agent.
     pub name: String,
-    /// What it does.
+    /// Description of the agent's purpose.
     pub description: String,
-    /// Its picture.
+    /// Address of its image.
     pub image: String,
-    /// Where it can be reached.
+    /// Endpoints of the agent.
     pub services: Vec<Service>,
-    /// Whether it can be paid by x402.
+    /// True if the agent accepts payments by x402.
     pub x402_support: bool,
-    /// Whether it is in service.
+    /// True if the agent is in service.
     pub active: bool,
-    /// Where it is registered.
+    /// Registries that contain the agent.
     pub registrations: Vec<Registered>,
-    /// Kinds of trust it supports.
+    /// Names of the supported trust models.
     pub supported_trust: Vec<String>,
 }
 
-/// One way to reach an agent.
+/// Endpoint of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// The protocol, such as MCP or A2A.
+    /// Name of the protocol, such as MCP or A2A.
     pub name: String,
-    /// The address.
+    /// Address of the endpoint.
     pub endpoint: String,
-    /// The protocol's version.
+    /// Version of the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
-/// One place where an agent is registered.
+/// Registration of an agent in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Registered {
-    /// The agent's number.
+    /// Agent's token id in the registry.
     pub agent_id: u64,
-    /// The registry, as [`Registry`] writes it.
+    /// Identifier of the registry, in the format of [`Registry`].
     pub agent_registry: String,
 }
 
 impl Registration {
-    /// The file itself as an address, so that it needs no server.
+    /// Encodes the file as a data URI, which needs no server.
     ///
     /// # Errors
-    /// What the JSON writer says; no value of this type makes it say anything.
+    /// Returns the JSON serializer's error; no value of this type causes one.
     pub fn data_uri(&self) -> Result<String, serde_json::Error> {
         Ok(format!("{DATA_PREFIX}{}", STANDARD.encode(serde_json::to_vec(self)?)))
     }
 }
 
-/// A registration file as somebody wrote it: every text cleaned, nothing in it believed.
+/// Parsed registration file from any author. All text is cleaned, and none of it is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadRegistration {
-    /// The agent's name.
+    /// Claimed name of the agent.
     pub name: SafeText,
-    /// What it says it does.
+    /// Claimed purpose of the agent.
     pub description: SafeText,
-    /// Its picture.
+    /// Address of its image.
     pub image: SafeText,
-    /// Where it says it can be reached.
+    /// Claimed endpoints of the agent.
     pub services: Vec<ReadService>,
-    /// Whether it says it can be paid by x402.
+    /// Claim that the agent accepts payments by x402.
     pub x402_support: bool,
-    /// Whether it says it is in service.
+    /// Claim that the agent is in service.
     pub active: bool,
-    /// Where it says it is registered; what cannot be read is left out.
+    /// Claimed registrations, as token id and registry. Invalid entries are left out.
     pub registrations: Vec<(u64, Registry)>,
-    /// Kinds of trust it says it supports.
+    /// Names of the claimed trust models.
     pub supported_trust: Vec<SafeText>,
 }
 
-/// One way to reach an agent, as somebody wrote it.
+/// Claimed endpoint of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadService {
-    /// The protocol.
+    /// Name of the protocol.
     pub name: SafeText,
-    /// The address.
+    /// Address of the endpoint.
     pub endpoint: SafeText,
-    /// The protocol's version.
+    /// Version of the protocol.
     pub version: Option<SafeText>,
 }
 
-/// Why a file is no registration.
+/// Error for bytes that are not a registration file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// Too long.
+    /// File beyond [`MAX_BYTES`].
     #[error("{length} bytes are too long for a registration file: at most {MAX_BYTES} are read")]
     TooLong {
-        /// How long it was.
+        /// Length of the input in bytes, encoded if it was a data URI.
         length: usize,
     },
-    /// Not a data URI.
+    /// Address that is not a data URI.
     #[error("not a data URI of a registration: it begins with \"data:application/json;base64,\"")]
     NotData,
-    /// Not base64.
+    /// Data URI that is not valid base64.
     #[error("the data URI is not in base64")]
     NotBase64,
-    /// Not JSON, or of another shape.
+    /// Content that is not JSON or has another structure.
     #[error("not a registration file: {0}")]
     NotJson(SafeText),
-    /// Another type of file.
+    /// File of another type.
     #[error("the file's type is {0}, not a registration")]
     AnotherType(SafeText),
 }
 
-/// The shape that is read: what the EIP demands, and nothing more, must be there.
+/// Accepted structure: only the `type` field is required.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Raw {
@@ -146,7 +146,7 @@ struct Raw {
     description: String,
     #[serde(default)]
     image: String,
-    // Older files call them endpoints.
+    // Older files name this field `endpoints`.
     #[serde(default, alias = "endpoints")]
     services: Vec<Service>,
     #[serde(default, alias = "x402support")]
@@ -160,10 +160,10 @@ struct Raw {
 }
 
 impl ReadRegistration {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// [`FileError`] that says why it is none.
+    /// Returns a [`FileError`] if the bytes are not a registration file.
     pub fn read(bytes: &[u8]) -> Result<Self, FileError> {
         if bytes.len() > MAX_BYTES {
             return Err(FileError::TooLong { length: bytes.len() });
@@ -192,13 +192,13 @@ impl ReadRegistration {
         })
     }
 
-    /// Reads the file out of its own address.
+    /// Parses the file in a data URI.
     ///
     /// # Errors
-    /// [`FileError`] that says why it is none.
+    /// Returns a [`FileError`] if the URI does not contain a registration file.
     pub fn read_data_uri(uri: &str) -> Result<Self, FileError> {
         let encoded = uri.strip_prefix(DATA_PREFIX).ok_or(FileError::NotData)?;
-        // Four characters for three bytes.
+        // Four characters encode three bytes.
         if encoded.len() / 4 * 3 > MAX_BYTES {
             return Err(FileError::TooLong { length: encoded.len() });
         }

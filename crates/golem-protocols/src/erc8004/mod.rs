@@ -1,7 +1,8 @@
-//! ERC-8004: identity, reputation and validation of agents, as typed data, calls, events and files.
+//! [ERC-8004](https://eips.ethereum.org/EIPS/eip-8004): identity, reputation and validation of agents, as typed data,
+//! calls, events and files.
 //!
-//! All of it is pure. Not here: reading a chain, fetching a file, signing, and the tools that do these
-//! (see `tools::identity`).
+//! The module does no I/O. Not here: reading a chain, fetching files, signing, and the tools that do these (see
+//! `tools::identity`).
 
 mod call;
 mod event;
@@ -20,16 +21,16 @@ pub use call::{Call, Metadata, RuleError};
 pub use event::{Event, UnknownEvent};
 pub use wallet::{MAX_DEADLINE_SECONDS, WalletChange};
 
-/// An agent on one chain, written `8453:42`.
+/// Agent on one chain, written as `8453:42`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId {
-    /// The registry's chain.
+    /// EIP-155 id of the registry's chain.
     pub chain_id: u64,
-    /// The token in the identity registry.
+    /// Token id in the identity registry.
     pub number: U256,
 }
 
-/// A text that names no agent.
+/// Error for text that is not an agent id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an agent is named by the chain's id and its number, such as 8453:42")]
 pub struct AgentIdError;
@@ -54,16 +55,16 @@ impl FromStr for AgentId {
     }
 }
 
-/// A registry as registration files name it: `eip155:8453:0x8004…`.
+/// Identity registry in the format of registration files: `eip155:8453:0x8004…`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Registry {
-    /// Its chain.
+    /// EIP-155 id of the registry's chain.
     pub chain_id: u64,
-    /// The identity registry.
+    /// Address of the identity registry.
     pub address: Address,
 }
 
-/// A text that names no registry.
+/// Error for text that is not a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a registry is named by namespace, chain and address, such as eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"

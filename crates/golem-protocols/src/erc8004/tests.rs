@@ -1,4 +1,4 @@
-//! Names, rules and files; hashes, calldata and events are held against vectors in `tests/vectors.rs`.
+//! Tests of ids, rules and files. Hashes, calldata and events are checked against vectors in `tests/vectors.rs`.
 
 use alloy::primitives::{B256, Bytes, address};
 

@@ -1,4 +1,4 @@
-//! Giving an agent a wallet: the wallet signs, not the owner, and not for long.
+//! Change of an agent's wallet. The new wallet signs it, not the owner, with a short deadline.
 
 use std::borrow::Cow;
 
@@ -8,26 +8,26 @@ use alloy::sol_types::{Eip712Domain, SolCall, SolStruct};
 use super::{Registry, RuleError};
 use bardo_abi::erc8004::{AgentWalletSet, IdentityRegistry};
 
-/// How far ahead the signature's deadline may lie, in seconds; the registry refuses a later one.
+/// Maximum distance of the signature's deadline from now, in seconds; the registry rejects a later one.
 pub const MAX_DEADLINE_SECONDS: u64 = 300;
 
-/// An agent's wallet is to change.
+/// Change of an agent's wallet, as EIP-712 typed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalletChange {
-    /// The registry.
+    /// Identity registry of the agent.
     pub registry: Registry,
-    /// The agent.
+    /// Agent's token id in the registry.
     pub agent: U256,
-    /// Who becomes the wallet, and signs.
+    /// Account that becomes the wallet and signs.
     pub new_wallet: Address,
-    /// Who owns the agent.
+    /// Owner of the agent.
     pub owner: Address,
-    /// Until when the signature is taken, in seconds since the Unix epoch.
+    /// Deadline of the signature, in seconds since the Unix epoch.
     pub deadline: u64,
 }
 
 impl WalletChange {
-    /// The registry's EIP-712 domain.
+    /// Returns the registry's EIP-712 domain.
     pub fn domain(&self) -> Eip712Domain {
         Eip712Domain {
             name: Some(Cow::Borrowed("ERC8004IdentityRegistry")),
@@ -38,7 +38,7 @@ impl WalletChange {
         }
     }
 
-    /// The struct that is signed.
+    /// Returns the struct that is signed.
     pub fn message(&self) -> AgentWalletSet {
         AgentWalletSet {
             agentId: self.agent,
@@ -48,12 +48,12 @@ impl WalletChange {
         }
     }
 
-    /// What the new wallet signs.
+    /// Returns the digest that the new wallet signs.
     pub fn digest(&self) -> B256 {
         self.message().eip712_signing_hash(&self.domain())
     }
 
-    /// The call that makes the change, with the new wallet's signature.
+    /// Returns the calldata of the change, with the new wallet's signature.
     pub fn calldata(&self, signature: Bytes) -> Bytes {
         let deadline = U256::from(self.deadline);
         IdentityRegistry::setAgentWalletCall { agentId: self.agent, newWallet: self.new_wallet, deadline, signature }
@@ -61,10 +61,10 @@ impl WalletChange {
             .into()
     }
 
-    /// Whether the registry would take it at `now`, in seconds since the Unix epoch.
+    /// Checks the change against the registry's rules at `now`, in seconds since the Unix epoch.
     ///
     /// # Errors
-    /// [`RuleError`] that says what would be right.
+    /// Returns the first violated [`RuleError`].
     pub fn check(&self, now: u64) -> Result<(), RuleError> {
         if self.new_wallet == Address::ZERO {
             return Err(RuleError::NoWallet);

@@ -1,30 +1,30 @@
-//! The `Open` event in both of its forms.
+//! ERC-7683 `Open` event, in its current and its older form.
 
 use alloy::primitives::{B256, Log};
 use alloy::sol_types::SolEvent;
 
 use bardo_abi::erc7683::{FillInstruction, OriginSettler, Output, ResolvedCrossChainOrder, older};
 
-/// An order was opened.
+/// Order that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opened {
-    /// The id the event is indexed by. Some settlers index another number than the one in the order: trust the
-    /// order's own for what it is hashed from.
+    /// Id that the event is indexed by. Some settlers index a different value than the order's id: use the order's own
+    /// id, which its content determines.
     pub indexed_id: B256,
-    /// The order.
+    /// Resolved order from the event.
     pub order: ResolvedCrossChainOrder,
 }
 
-/// A log that opens no order.
+/// Error for a log that does not open an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the log is no Open event of ERC-7683")]
 pub struct UnknownOpen;
 
 impl Opened {
-    /// Reads a log. Which contract wrote it is the caller's to check.
+    /// Decodes a log. The caller must check which contract emitted it.
     ///
     /// # Errors
-    /// [`UnknownOpen`] for every other log.
+    /// [`UnknownOpen`] for any other log.
     pub fn decode(log: &Log) -> Result<Self, UnknownOpen> {
         if let Ok(event) = OriginSettler::Open::decode_log_validate(log) {
             return Ok(Self { indexed_id: event.data.orderId, order: event.data.resolvedOrder });
@@ -34,7 +34,7 @@ impl Opened {
     }
 }
 
-/// The same order with chain ids of 256 bits.
+/// Converts an order of the older form, whose fill instructions have 64-bit chain ids.
 fn newer(order: older::ResolvedCrossChainOrder) -> ResolvedCrossChainOrder {
     let output = |output: older::Output| Output {
         token: output.token,

@@ -1,5 +1,5 @@
-//! The seam to those who fill intents: relayers bid for a signed intent, one of them opens it on the origin and
-//! delivers on the destination. What they say is hearsay; what happened, the chains say.
+//! Interface to networks that fill intents. Relayers bid for a signed intent; one of them opens it on the origin chain
+//! and delivers on the destination chain. Their statements are unverified; the chains determine what happened.
 //!
 //! Not here: the relayers themselves (a devnet's in `sandbox`, others over HTTP), and signing.
 
@@ -12,47 +12,56 @@ use super::Intent;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
-/// What a relayer would deliver, and how soon.
+/// Bid of a relayer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelayerBid {
-    /// Who.
+    /// Address of the relayer.
     pub relayer: Address,
-    /// Its name.
+    /// Name of the relayer.
     pub name: SafeText,
-    /// What it would deliver, in raw units.
+    /// Offered output, in raw units.
     pub output: U256,
-    /// In how many seconds it thinks so.
+    /// Relayer's estimate of the delivery time, in seconds.
     pub seconds: u64,
-    /// Whether it was chosen.
+    /// True if this bid was chosen.
     pub chosen: bool,
 }
 
-/// What is asked before anything is signed.
+/// Request for bids, before anything is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// The chain the tokens leave.
+    /// EIP-155 id of the chain that the tokens leave.
     pub origin_chain_id: u64,
-    /// The chain they arrive on.
+    /// EIP-155 id of the chain that they arrive on.
     pub destination_chain_id: u64,
-    /// The token paid.
+    /// Token paid on the origin chain.
     pub token_in: Address,
-    /// How much of it, in raw units.
+    /// Amount paid, in raw units.
     pub amount_in: U256,
-    /// The token wanted.
+    /// Token received on the destination chain.
     pub token_out: Address,
 }
 
-/// Those who fill intents.
+/// Network of relayers that fill intents.
 pub trait IntentGateway: fmt::Debug + Send + Sync {
-    /// Their name, as shown beside what they say.
+    /// Name of the network, shown with its statements.
     fn name(&self) -> &str;
 
-    /// What relayers would deliver at present, the best first. Binds nobody.
+    /// Requests bids, best first. They are not binding.
+    ///
+    /// # Errors
+    /// Returns the service's error.
     fn quote<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>>;
 
-    /// Hands in a signed intent; answers the id it is kept under. Never asks twice by itself.
+    /// Submits a signed intent and returns the id it is stored under. Implementations must not retry.
+    ///
+    /// # Errors
+    /// Returns the service's error; the intent may have been accepted all the same.
     fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>>;
 
-    /// The bids for the intent with this id, the best first; nothing where it is not known.
+    /// Returns the bids for the intent with this id, best first; `None` for an unknown intent.
+    ///
+    /// # Errors
+    /// Returns the service's error.
     fn bids(&self, id: B256) -> BoxFuture<'_, Result<Option<Vec<RelayerBid>>, ServiceError>>;
 }

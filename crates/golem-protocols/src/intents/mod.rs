@@ -1,6 +1,8 @@
-//! Cross-chain intents after ERC-7683: one token here for another one there, signed once, opened and filled by others.
+//! Cross-chain intents after [ERC-7683](https://eips.ethereum.org/EIPS/eip-7683): a token on one chain for a token on
+//! another. The user signs once; relayers open and fill the order.
 //!
-//! All of it is pure. Not here: signing (see `custody`), whether an intent is wise (see `safety`), finding a filler.
+//! The module does no I/O, except for the clients in [`service`]. Not here: signing (see `custody`), judging an intent
+//! (see `safety`), and choosing a filler.
 
 mod event;
 pub mod gateway;
@@ -22,66 +24,66 @@ use bardo_abi::erc7683::{
 };
 use golem_chain::permit2::{Permit, PermitTransferFrom, TokenPermissions, Witness};
 
-/// The longest order data that is read.
+/// Maximum length of parsed order data, in bytes.
 pub const MAX_ENCODED: usize = 16 * 1024;
 
-/// An intent: what the user signs, with its data read.
+/// Intent that the user signs, with its order data decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// The settler on the chain the tokens leave.
+    /// Settler on the origin chain.
     pub origin_settler: Address,
-    /// Whose tokens they are.
+    /// Owner of the input tokens, who signs.
     pub user: Address,
-    /// A Permit2 nonce of the user's that is unused.
+    /// Unused Permit2 nonce of the user.
     pub nonce: U256,
-    /// The chain the tokens leave.
+    /// EIP-155 id of the chain that the tokens leave.
     pub origin_chain_id: u64,
-    /// Until when it can be opened, in seconds since the Unix epoch.
+    /// Deadline for opening, in seconds since the Unix epoch.
     pub open_deadline: u32,
-    /// Until when it can be filled, in seconds since the Unix epoch.
+    /// Deadline for filling, in seconds since the Unix epoch.
     pub fill_deadline: u32,
-    /// What for what, and where.
+    /// Tokens, amounts, destination and recipient.
     pub data: AcrossOrderData,
 }
 
-/// Why an order is no intent of ours.
+/// Error for an order that is not a supported intent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Longer than any order is.
+    /// Encoding beyond [`MAX_ENCODED`].
     #[error("{length} bytes are no order: at most {MAX_ENCODED} are read")]
     TooLong {
-        /// How long it was.
+        /// Length in bytes.
         length: usize,
     },
-    /// Not ABI-encoded as it should be.
+    /// Bytes that are not a valid ABI encoding.
     #[error("the bytes are not an encoded {what}: {reason}")]
     Malformed {
-        /// What was looked for.
+        /// Name of the expected structure.
         what: &'static str,
-        /// What the decoder says.
+        /// Error of the ABI decoder.
         reason: String,
     },
-    /// Readable, but not the encoding that `abi.encode` gives.
+    /// Encoding that decodes, but differs from the output of `abi.encode`.
     #[error("the bytes read as an {what} but are not its standard encoding: encode it anew")]
     NotCanonical {
-        /// What was looked for.
+        /// Name of the expected structure.
         what: &'static str,
     },
-    /// Another kind of order data.
+    /// Order data of an unsupported type, with its hash.
     #[error("the order data is of type {0}, which is not read")]
     AnotherType(B256),
-    /// A chain id past 64 bits.
+    /// Origin chain id beyond 64 bits.
     #[error("the origin chain's id {0} is too large")]
     ChainId(U256),
 }
 
 impl Intent {
-    /// The type of the order data, as an order names it.
+    /// Returns the EIP-712 type hash of the order data.
     pub fn data_type() -> B256 {
         keccak256(AcrossOrderData::eip712_encode_type().as_bytes())
     }
 
-    /// The order as settlers take it.
+    /// Returns the order in the settlers' structure.
     pub fn order(&self) -> GaslessCrossChainOrder {
         GaslessCrossChainOrder {
             originSettler: self.origin_settler,
@@ -95,10 +97,10 @@ impl Intent {
         }
     }
 
-    /// Reads an order whose data is of [`Intent::data_type`].
+    /// Converts an order whose data has the type [`Intent::data_type`].
     ///
     /// # Errors
-    /// [`DecodeError`] for every other one.
+    /// Returns a [`DecodeError`] for any other order.
     pub fn read(order: &GaslessCrossChainOrder) -> Result<Self, DecodeError> {
         if order.orderDataType != Self::data_type() {
             return Err(DecodeError::AnotherType(order.orderDataType));
@@ -116,25 +118,25 @@ impl Intent {
         })
     }
 
-    /// The ABI encoding of the order.
+    /// Returns the ABI encoding of the order.
     pub fn encode(&self) -> Bytes {
         self.order().abi_encode().into()
     }
 
-    /// Reads an encoded order.
+    /// Decodes an order.
     ///
     /// # Errors
-    /// [`DecodeError`] for anything but the exact encoding [`Intent::encode`] gives.
+    /// Returns a [`DecodeError`] for anything but the exact encoding of [`Intent::encode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::read(&canonical(bytes, "order")?)
     }
 
-    /// Hash of the order with its data as bytes, for settlers that sign no witness.
+    /// Returns the hash of the order with its data as bytes, for settlers that use no witness.
     pub fn plain_hash(&self) -> B256 {
         self.order().eip712_hash_struct()
     }
 
-    /// The order as Permit2 binds a transfer to it.
+    /// Returns the order as the witness of a Permit2 transfer.
     pub fn witness(&self) -> Witness {
         Witness::of(&witness::GaslessCrossChainOrder {
             originSettler: self.origin_settler,
@@ -148,12 +150,13 @@ impl Intent {
         })
     }
 
-    /// Hash of the order data alone.
+    /// Returns the hash of the order data alone.
     pub fn data_hash(&self) -> B256 {
         typed(&self.data).eip712_hash_struct()
     }
 
-    /// What the user signs: a Permit2 transfer of exactly the input to the origin settler, bound to the order.
+    /// Returns the Permit2 transfer that the user signs: exactly the input, to the origin settler, with the order as
+    /// witness.
     pub fn permit(&self) -> Permit {
         Permit::Transfer {
             permit: PermitTransferFrom {
@@ -166,17 +169,17 @@ impl Intent {
         }
     }
 
-    /// The call that opens it with the user's signature. `filler_data` is the filler's own.
+    /// Returns the calldata that opens the order with the user's signature. The filler chooses `filler_data`.
     pub fn open_for(&self, signature: Bytes, filler_data: Bytes) -> Bytes {
         OriginSettler::openForCall { order: self.order(), signature, originFillerData: filler_data }.abi_encode().into()
     }
 
-    /// The number under which our settler keeps an order that was opened with a signature: known before it is opened.
+    /// Returns the deposit id that our settler assigns to an order opened with a signature. It is known in advance.
     pub fn deposit_id(&self) -> U256 {
         keccak256((self.user, self.nonce).abi_encode()).into()
     }
 
-    /// What the destination is told.
+    /// Returns the relay data that the destination settler receives.
     pub fn relay(&self, deposit_id: U256) -> RelayData {
         RelayData {
             depositor: self.user.into_word(),
@@ -189,13 +192,13 @@ impl Intent {
             originChainId: U256::from(self.origin_chain_id),
             depositId: deposit_id,
             fillDeadline: self.fill_deadline,
-            // Across's `_resolveFor` passes the period on; only the deposit itself adds the time of its block.
+            // Across's `_resolveFor` passes the period on; only the deposit itself adds the block timestamp.
             exclusivityDeadline: self.data.exclusivityPeriod,
             message: self.data.message.clone(),
         }
     }
 
-    /// The order as every filler can read it, under `deposit_id` and with the destination's settler.
+    /// Returns the resolved order that any filler can read, under `deposit_id` and with the destination's settler.
     pub fn resolve(&self, deposit_id: U256, destination_settler: B256) -> ResolvedCrossChainOrder {
         let relay = self.relay(deposit_id);
         let origin = U256::from(self.origin_chain_id);
@@ -226,26 +229,26 @@ impl Intent {
         }
     }
 
-    /// The order's id at our settlers, known before it is opened.
+    /// Returns the order's id at our settlers, known before it is opened.
     pub fn id(&self) -> B256 {
         order_id(&self.relay(self.deposit_id()), self.data.destinationChainId)
     }
 }
 
-/// An order's id: hash of what the destination is told, and of which destination it is.
+/// Returns an order's id: the hash of its relay data and the destination chain id.
 pub fn order_id(relay: &RelayData, destination_chain_id: U256) -> B256 {
     keccak256((relay.clone(), destination_chain_id).abi_encode_params())
 }
 
-/// Reads what an order tells the destination.
+/// Decodes an order's relay data.
 ///
 /// # Errors
-/// [`DecodeError`] for anything but its exact encoding.
+/// Returns a [`DecodeError`] for anything but its exact encoding.
 pub fn read_relay(origin_data: &[u8]) -> Result<RelayData, DecodeError> {
     canonical(origin_data, "fill instruction")
 }
 
-/// Decodes what is in its one standard encoding.
+/// Decodes a value and rejects any encoding that differs from the standard one.
 fn canonical<T>(bytes: &[u8], what: &'static str) -> Result<T, DecodeError>
 where
     T: SolValue + From<<T::SolType as alloy::sol_types::SolType>::RustType>,
@@ -258,7 +261,7 @@ where
     if value.abi_encode() == bytes { Ok(value) } else { Err(DecodeError::NotCanonical { what }) }
 }
 
-/// The order data as the witness has it.
+/// Converts the order data to the witness type.
 fn typed(data: &AcrossOrderData) -> witness::AcrossOrderData {
     witness::AcrossOrderData {
         inputToken: data.inputToken,

@@ -1,5 +1,5 @@
-//! A filler network over HTTP, in a shape of our own, since no standard one exists: `POST /intents/quote` asks what
-//! would be delivered, `POST /intents` hands a signed intent in, `GET /intents/ID` tells of the bids for it.
+//! HTTP client for a filler network. No standard protocol exists, so this one is our own: `POST /intents/quote`
+//! requests bids, `POST /intents` submits a signed intent, `GET /intents/ID` returns its bids.
 
 use std::str::FromStr as _;
 
@@ -13,23 +13,23 @@ use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::service::JsonService;
 
-/// The most bids that are read.
+/// Maximum number of bids that are read.
 const MOST_BIDS: usize = 32;
 
-/// A filler network.
+/// Filler network over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpIntents {
     service: JsonService,
 }
 
 impl HttpIntents {
-    /// The network at `service`.
+    /// Creates a client for the network at `service`.
     pub fn new(service: JsonService) -> Self {
         Self { service }
     }
 }
 
-/// A wish as it is sent.
+/// Serializes a request for bids.
 pub fn wish(wish: &Wish) -> Value {
     json!({
         "originChainId": wish.origin_chain_id,
@@ -40,7 +40,7 @@ pub fn wish(wish: &Wish) -> Value {
     })
 }
 
-/// A bid as it is sent.
+/// Serializes a bid.
 pub fn told(bid: &RelayerBid) -> Value {
     json!({
         "filler": bid.relayer, "name": bid.name, "output": bid.output.to_string(), "seconds": bid.seconds,
@@ -48,10 +48,10 @@ pub fn told(bid: &RelayerBid) -> Value {
     })
 }
 
-/// Reads bids.
+/// Parses the bids of an answer.
 ///
 /// # Errors
-/// In words, what makes no sense.
+/// Returns a description of the problem.
 pub fn bids(answer: &Value) -> Result<Vec<RelayerBid>, &'static str> {
     let bids = answer.get("bids").and_then(Value::as_array).ok_or("no list of bids")?;
     bids.iter()
@@ -102,7 +102,7 @@ impl IntentGateway for HttpIntents {
             match self.service.get(&format!("/intents/{id}")).await? {
                 None => Ok(None),
                 Some(answer) => {
-                    // Where it says whose bids they are, they are this one's.
+                    // If the answer names an intent, it must be the requested one.
                     let named = answer.get("intentId").filter(|named| !named.is_null());
                     let named = named.map(|named| named.as_str().and_then(|named| B256::from_str(named).ok()));
                     if named.is_some_and(|named| named != Some(id)) {

@@ -1,4 +1,4 @@
-//! Faults in every field; hashes and encodings are held against vectors in `tests/vectors.rs`.
+//! Tests of faults in every field. Hashes and encodings are checked against vectors in `tests/vectors.rs`.
 
 use alloy::primitives::address;
 
@@ -59,7 +59,7 @@ fn every_field_of_an_intent_is_held_against_what_is_expected() {
     assert_eq!(stays, [destination(31_337), Fault::SameChain(31_337)]);
     let recipient = Fault::Recipient { found: STRANGER.into_word(), expected: USER };
     assert_eq!(faults(|intent| intent.data.recipient = STRANGER.into_word()), [recipient]);
-    // The right address with something in front of it.
+    // The right address with a non-zero byte in the padding.
     assert_eq!(faults(|intent| intent.data.recipient.0[0] = 1).len(), 1);
     assert_eq!(faults(|intent| intent.data.inputAmount = U256::ZERO), [Fault::ZeroInput]);
     assert_eq!(faults(|intent| intent.data.outputAmount = U256::ZERO), [Fault::ZeroOutput]);

@@ -1,109 +1,109 @@
-//! What is wrong with an intent before anybody signs it. Every fault is reported, not only the first.
+//! Validation of an intent before it is signed. All faults are reported, not only the first.
 //!
-//! Not here: policy (see `safety`), and whether the destination is in health.
+//! Not here: policy (see `safety`), and the health of the destination chain.
 
 use alloy::primitives::{Address, B256, U256};
 
 use super::Intent;
 
-/// What an intent is held against.
+/// Expected values of an intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
-    /// The time, in seconds since the Unix epoch.
+    /// Current time, in seconds since the Unix epoch.
     pub now: u64,
-    /// The chain the tokens leave.
+    /// EIP-155 id of the chain that the tokens leave.
     pub origin_chain_id: u64,
-    /// The chain they arrive on.
+    /// EIP-155 id of the chain that they arrive on.
     pub destination_chain_id: u64,
-    /// The settler on the first.
+    /// Settler on the origin chain.
     pub origin_settler: Address,
-    /// Who signs.
+    /// Account that signs.
     pub user: Address,
-    /// Who must receive.
+    /// Account that must receive the output.
     pub recipient: Address,
 }
 
-/// One thing that is wrong with an intent.
+/// Fault of an intent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Another settler.
+    /// Another settler than expected.
     #[error("the intent names settler {found}, but {expected} is the one on that chain")]
     Settler {
-        /// In the intent.
+        /// Settler in the intent.
         found: Address,
-        /// Right.
+        /// Settler that was expected.
         expected: Address,
     },
-    /// Somebody else's.
+    /// Intent of another user.
     #[error("the intent is {found}'s, but {expected} would sign it")]
     User {
-        /// In the intent.
+        /// User in the intent.
         found: Address,
-        /// Right.
+        /// User that was expected.
         expected: Address,
     },
-    /// Another origin.
+    /// Another origin chain than expected.
     #[error("the intent leaves chain {found}, not chain {expected}")]
     Origin {
-        /// In the intent.
+        /// Chain id in the intent.
         found: u64,
-        /// Right.
+        /// Expected chain id.
         expected: u64,
     },
-    /// Another destination.
+    /// Another destination chain than expected.
     #[error("the intent arrives on chain {found}, not on chain {expected}")]
     Destination {
-        /// In the intent.
+        /// Chain id in the intent.
         found: U256,
-        /// Right.
+        /// Expected chain id.
         expected: u64,
     },
-    /// Nowhere to go.
+    /// Origin and destination are the same chain.
     #[error("the intent stays on chain {0}: swap there instead")]
     SameChain(u64),
-    /// Somebody else receives.
+    /// Another recipient than expected.
     #[error("the intent pays {found}, but everything must go to {expected}")]
     Recipient {
-        /// In the intent: an address in 32 bytes.
+        /// Recipient in the intent, an address padded to 32 bytes.
         found: B256,
-        /// Right.
+        /// Recipient that was expected.
         expected: Address,
     },
-    /// It pays nothing.
+    /// Input amount of zero.
     #[error("the input is zero: name what is to be sent")]
     ZeroInput,
-    /// It brings nothing.
+    /// Output amount of zero.
     #[error("the output is zero: name the least that is to arrive")]
     ZeroOutput,
-    /// The native coin, which the settlers do not hold.
+    /// Native token, which the settlers do not hold.
     #[error("the {0} token is the native coin: wrap it first")]
     NativeCoin(&'static str),
-    /// Too late to open.
+    /// Deadline for opening that has passed.
     #[error("the open deadline {deadline} is not in the future: it is {now} now")]
     OpenDeadlinePassed {
-        /// In the intent.
+        /// Deadline in the intent, in seconds since the Unix epoch.
         deadline: u32,
-        /// The time.
+        /// Current time, in seconds since the Unix epoch.
         now: u64,
     },
-    /// It would end before it can begin.
+    /// Deadline for filling that is not after the one for opening.
     #[error("the fill deadline {fill} is not after the open deadline {open}")]
     FillBeforeOpen {
-        /// When it must be filled.
+        /// Deadline for filling, in seconds since the Unix epoch.
         fill: u32,
-        /// When it must be opened.
+        /// Deadline for opening, in seconds since the Unix epoch.
         open: u32,
     },
-    /// A relayer alone.
+    /// Exclusivity for one relayer.
     #[error("the intent keeps itself for relayer {0}: leave the exclusive relayer out")]
     Exclusive(Address),
-    /// Something to be called on arrival.
+    /// Message for a call on arrival.
     #[error("the intent carries a message to be called on arrival: leave it out")]
     Message,
 }
 
 impl Intent {
-    /// What is wrong with it.
+    /// Returns all faults of the intent.
     pub fn faults(&self, expected: &Expectation) -> Vec<Fault> {
         let mut faults = Vec::new();
         let data = &self.data;

@@ -1,7 +1,7 @@
-//! What a quote service claims: its words in JSON, read strictly and held against what was asked. The shape is that of
-//! a classic quote of Uniswap's Trading API, which the sidecar speaks as well.
+//! Strict parser for a quote service's answer, which is checked against the request. The format is a classic quote of
+//! Uniswap's Trading API, which the sidecar also uses.
 //!
-//! A claim is no quote yet: which pools it names is taken over, and all else is counted anew (`quote::rebuilt`).
+//! A claim is not yet a quote: only its choice of pools is used; all amounts are recomputed (`quote::rebuilt`).
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -13,64 +13,64 @@ use super::pool::Exact;
 use super::routing::{MAX_HOPS, MOST_PATHS, NamedPath};
 use bardo_base::text::SafeText;
 
-/// Tokens between the two that were asked for, over all paths: reading pools costs by their number squared.
+/// Maximum number of intermediate tokens over all paths: the cost of reading pools grows with its square.
 const MOST_BETWEEN: usize = 12;
-/// Characters of another's word that are repeated.
+/// Maximum length of quoted text from an answer, in characters.
 const MAX_WORD: usize = 80;
 
-/// What was asked, as an answer must repeat it.
+/// Request, whose values the answer must repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
-    /// The chain.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The token paid.
+    /// Token that is paid.
     pub token_in: Address,
-    /// The token received.
+    /// Token that is received.
     pub token_out: Address,
-    /// The fixed side.
+    /// Fixed amount of the trade.
     pub exact: Exact,
-    /// Whose trade it is.
+    /// Account that trades.
     pub swapper: Address,
 }
 
-/// What a service claims.
+/// Claim of a quote service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What is paid, as it says.
+    /// Claimed input, in raw units.
     pub amount_in: U256,
-    /// What is received, as it says.
+    /// Claimed output, in raw units.
     pub amount_out: U256,
-    /// Through which pools, with each path's part of the fixed side.
+    /// Paths through pools, each with its part of the fixed amount.
     pub paths: Vec<NamedPath>,
-    /// The tokens on the way, by address.
+    /// Intermediate tokens, sorted by address.
     pub tokens: Vec<Address>,
-    /// Its block, where it tells.
+    /// Block number of the claim, if stated.
     pub block: Option<u64>,
 }
 
-/// Why an answer is not one to what was asked.
+/// Error for an answer that does not match the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// A field is missing, or of another type.
+    /// Field that is missing or of another type.
     #[error("\"{0}\" is missing or no {1}")]
     Field(&'static str, &'static str),
-    /// A field says something else than was asked.
+    /// Field that differs from the request.
     #[error("\"{field}\" is {said}, but {asked} was asked for")]
     Other {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Value in the answer.
         said: SafeText,
-        /// What it should say.
+        /// Value in the request.
         asked: String,
     },
-    /// Somebody else would get a part.
+    /// Part of the output for another recipient.
     #[error("it gives a part of the output to {0}, who was not asked for")]
     Share(SafeText),
-    /// A protocol that is not routed here.
+    /// Unsupported protocol on the route.
     #[error("it goes through a {0}, which is not routed here")]
     Protocol(SafeText),
-    /// More than anybody needs.
+    /// Too many paths, pools or tokens.
     #[error("it has more {0} than are read")]
     TooMany(&'static str),
 }
@@ -85,12 +85,12 @@ fn word(text: &str) -> SafeText {
     SafeText::clean(text, MAX_WORD)
 }
 
-/// What is at `path` of `value`.
+/// Returns the value at `path`; `None` if it is missing or null.
 pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(*name)).filter(|value| !value.is_null())
 }
 
-/// A number of raw units, written in decimal digits.
+/// Parses an amount in raw units, given as decimal digits.
 pub(super) fn amount(value: Option<&Value>, field: &'static str) -> Result<U256, Wrong> {
     let text = value.and_then(Value::as_str).filter(|text| (1..=78).contains(&text.len()));
     let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -99,28 +99,28 @@ pub(super) fn amount(value: Option<&Value>, field: &'static str) -> Result<U256,
         .ok_or(Wrong::Field(field, "amount in decimal digits"))
 }
 
-/// An address of 40 hexadecimal digits, with 0x or without.
+/// Parses an address of 40 hexadecimal digits, with or without 0x.
 pub(super) fn address(value: Option<&Value>, field: &'static str) -> Result<Address, Wrong> {
     let text = value.and_then(Value::as_str).filter(|text| matches!(text.len(), 40 | 42));
     text.and_then(|text| Address::from_str(text).ok()).ok_or(Wrong::Field(field, "address"))
 }
 
-/// A chain's id.
+/// Checks that a chain id matches the request.
 pub(super) fn chain(value: Option<&Value>, field: &'static str, asked: u64) -> Result<(), Wrong> {
     let said = value.and_then(Value::as_u64).ok_or(Wrong::Field(field, "chain id"))?;
     if said == asked { Ok(()) } else { Err(Wrong::other(field, said, asked)) }
 }
 
-/// An address that must be this one.
+/// Checks that an address matches the request.
 pub(super) fn same(value: Option<&Value>, field: &'static str, asked: Address) -> Result<(), Wrong> {
     let said = address(value, field)?;
     if said == asked { Ok(()) } else { Err(Wrong::other(field, said, asked)) }
 }
 
-/// Reads a classic quote.
+/// Parses a classic quote.
 ///
 /// # Errors
-/// [`Wrong`], at the first thing that is.
+/// Returns the first problem as [`Wrong`].
 pub fn read(quote: &Value, asked: &Asked) -> Result<Claim, Wrong> {
     chain(at(quote, &["chainId"]), "chainId", asked.chain_id)?;
     same(at(quote, &["input", "token"]), "input.token", asked.token_in)?;
@@ -164,7 +164,7 @@ pub fn read(quote: &Value, asked: &Asked) -> Result<Claim, Wrong> {
     Ok(Claim { amount_in, amount_out, paths, tokens: tokens.into_iter().collect(), block })
 }
 
-/// Nobody but the swapper gets anything.
+/// Checks that no recipient other than the swapper gets a part of the output.
 fn no_shares(quote: &Value, swapper: Address) -> Result<(), Wrong> {
     let taken = |value: &Value| match value {
         Value::Number(number) => number.as_f64() != Some(0.0),
@@ -208,7 +208,7 @@ fn path(listed: &Value, asked: &Asked, tokens: &mut BTreeSet<Address>) -> Result
     Ok(NamedPath { pools, amount: part })
 }
 
-/// A classic quote of `route`, in the shape that [`read`] takes.
+/// Serializes `route` as a classic quote that [`read`] accepts.
 pub fn written(route: &super::routing::Route, asked: &Asked, block: u64) -> Value {
     let token = |address: Address| serde_json::json!({ "address": address, "chainId": asked.chain_id });
     let path = |leg: &super::routing::Leg| {
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// A classic quote as the API's own documents show one: two paths, one through a third token.
+    /// Classic quote in the format of the API's documentation: two paths, one of them through a third token.
     fn quote() -> Value {
         let [one, two, three] = [1, 2, 3].map(|byte| json!({"address": Address::repeat_byte(byte), "chainId": 31_337}));
         json!({
@@ -330,7 +330,7 @@ mod tests {
         let hop = quote()["route"][0][0].clone();
         long["route"] = json!([vec![hop; 4]]);
         assert_eq!(read(&long, &asked()), Err(Wrong::TooMany("pools on a path")));
-        // What it says is cleaned before anybody sees it.
+        // Text from an answer is cleaned before it is shown.
         let mut rude = quote();
         rude["tradeType"] = json!("\u{1b}[2Jgone");
         assert!(!read(&rude, &asked()).unwrap_err().to_string().contains('\u{1b}'));

@@ -1,8 +1,7 @@
-//! Pool state from a chain: which pools stand between some tokens, and all that a quote needs of
-//! them, read at one block in three rounds of batched calls and kept while that block is asked for.
+//! Pool discovery on a chain: finds the pools between some tokens and reads their state at one block, in three rounds
+//! of batched calls. Snapshots are cached for the newest block.
 //!
-//! Pools are found by their CREATE2 addresses, so that a factory's pools are known without asking
-//! it; where none stands, the call finds no code.
+//! Pools are found by their CREATE2 addresses, without asking the factory. A call to a missing pool finds no code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,74 +23,75 @@ use golem_chain::multicall::{Call, Calls};
 use golem_chain::network::{Contract, Network};
 use golem_chain::provider::ProviderError;
 
-/// The V3 fee tiers that are looked for, with the tick spacing the factory gives each.
+/// V3 fee tiers in hundredths of a basis point, each with the tick spacing that the factory assigns.
 pub const FEE_TIERS: [(u32, i32); 4] = [(100, 1), (500, 10), (3000, 60), (10_000, 200)];
 
-/// Listed tokens that routes may pass through, besides the wrapped native one.
+/// Listed tokens that routes may pass through, besides the wrapped native token.
 pub(super) const BASE_SYMBOLS: [&str; 4] = ["USDC", "USDT", "DAI", "WBTC"];
 
-/// How far from the price ticks are read at first: 22 % or more both ways, in whole bitmap words.
+/// Distance of the first ticks read from the price, in each direction. It covers a price change of at least 22 %, in
+/// whole bitmap words.
 const NEAR_TICKS: i32 = 2_048;
 
-/// A route that moves the price by no more than this, in thousandths, cannot be beaten by one that
-/// leaves the ticks read at first: at constant liquidity that takes twice as much.
+/// Maximum price impact, in thousandths, at which the ticks near the price are sufficient. A better route cannot leave
+/// these ticks: at constant liquidity that would take twice the amount.
 const NEAR_IMPACT: u64 = 100;
 
-/// Snapshots that are kept of the newest block.
+/// Maximum number of cached snapshots of the newest block.
 const KEPT: usize = 16;
 
-/// How much of each V3 pool is read.
+/// Range of ticks that is read of each V3 pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// The ticks around the price.
+    /// Ticks near the price.
     Near,
-    /// Every tick.
+    /// All initialized ticks.
     Whole,
 }
 
-/// The pools of some tokens at one block.
+/// Pools of some tokens at one block.
 #[derive(Debug, Clone)]
 pub struct PoolSnapshot {
-    /// The block's number.
+    /// Number of the block.
     pub block_number: u64,
-    /// The block's hash, by which the state was read.
+    /// Hash of the block, by which the state was read.
     pub block_hash: B256,
-    /// The block's time in seconds since the Unix epoch.
+    /// Timestamp of the block, in seconds since the Unix epoch.
     pub timestamp: u64,
-    /// The block's base fee in wei, where it has one.
+    /// Base fee of the block in wei; `None` before EIP-1559.
     pub base_fee: Option<u64>,
-    /// The pools.
+    /// Pools with valid state.
     pub pools: PoolSet,
-    /// Pools left out because their state cannot be.
+    /// Errors of pools that were left out because of an invalid state.
     pub refused: Vec<PoolError>,
 }
 
-/// Why pools cannot be read, or no route comes of them.
+/// Error in reading pools or finding a route.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The network's address book lacks what reading takes.
+    /// Missing entry in the network's address book.
     #[error("the address book of {network} has no {missing}; without it pools cannot be read there")]
     NotHere {
-        /// The network.
+        /// Name of the network.
         network: String,
-        /// What is missing.
+        /// Name of the missing contract.
         missing: &'static str,
     },
-    /// The block that was asked for is not known to the endpoint.
+    /// Block that the endpoint does not know.
     #[error("block {block} is not known; ask for a recent one")]
     NoBlock {
-        /// As it was asked for.
+        /// Block that was requested.
         block: String,
     },
-    /// The chain does not answer.
+    /// Error of the chain's endpoint.
     #[error(transparent)]
     Chain(#[from] ProviderError),
-    /// The pools were read and give no route.
+    /// Readable pools without a route.
     #[error(transparent)]
     Route(#[from] RouteError),
 }
 
-/// Reads the pools of one chain.
+/// Pool reader for one chain.
 #[derive(Debug)]
 pub struct PoolReader {
     provider: DynProvider,
@@ -109,7 +109,7 @@ struct Kept {
     snapshot: Arc<PoolSnapshot>,
 }
 
-/// The block that is read, as far as it matters.
+/// Header fields of the pinned block.
 #[derive(Debug, Clone, Copy)]
 struct Pin {
     number: u64,
@@ -119,10 +119,10 @@ struct Pin {
 }
 
 impl PoolReader {
-    /// For a network with Multicall3 and at least one of the two factories in its book.
+    /// Creates a reader for a network with Multicall3 and at least one of the two factories in its address book.
     ///
     /// # Errors
-    /// [`DiscoveryError::NotHere`] says what the book lacks.
+    /// [`DiscoveryError::NotHere`] with the missing contract.
     pub fn new(provider: DynProvider, network: &Network) -> Result<Self, DiscoveryError> {
         let book = &network.book;
         let missing = |missing| DiscoveryError::NotHere { network: network.name.clone(), missing };
@@ -136,11 +136,11 @@ impl PoolReader {
         Ok(Self { provider, multicall, v2_factory, v3_factory, bases: bases.collect(), kept: Mutex::default() })
     }
 
-    /// The pools between any two of `tokens` and the network's base tokens, at `block`. Asked again
-    /// for the same block it answers from memory, its pools warm.
+    /// Returns the pools between any two of `tokens` and the network's base tokens, at `block`. Repeated requests for
+    /// the same block return the cached snapshot.
     ///
     /// # Errors
-    /// A [`DiscoveryError`] if the chain does not answer or does not know the block.
+    /// Returns a [`DiscoveryError`] if the chain does not answer or does not know the block.
     pub async fn pools(
         &self,
         tokens: &[Address],
@@ -162,11 +162,11 @@ impl PoolReader {
         Ok(snapshot)
     }
 
-    /// The best route at `block`: over the ticks near the price, and where those do not decide it,
-    /// over all.
+    /// Finds the best route at `block`: first over the ticks near the price, then over all ticks if the former do not
+    /// suffice.
     ///
     /// # Errors
-    /// [`DiscoveryError::Route`] if there is none, else as [`PoolReader::pools`].
+    /// [`DiscoveryError::Route`] if there is none, otherwise the errors of [`PoolReader::pools`].
     pub async fn route(
         &self,
         request: &RouteRequest,
@@ -184,11 +184,11 @@ impl PoolReader {
         Ok((best_route(&whole.pools, request)?, whole))
     }
 
-    /// The route along `named` at `block`, whose pools lie between the request's tokens and `between`: counted over the
-    /// ticks near the price, and where those do not decide it, over all.
+    /// Computes the route along the paths `named` at `block`. Their pools are between the request's tokens and the
+    /// tokens `between`. The computation uses the ticks near the price, and all ticks if those do not suffice.
     ///
     /// # Errors
-    /// As [`PoolReader::pools`].
+    /// The outer error is one of [`PoolReader::pools`]; the inner one says why the paths give no route.
     pub async fn along(
         &self,
         request: &RouteRequest,
@@ -197,7 +197,7 @@ impl PoolReader {
         block: BlockId,
     ) -> Result<Result<(Route, Arc<PoolSnapshot>), RebuildError>, DiscoveryError> {
         let ends = [request.token_in, request.token_out];
-        // Who names the coin by the zero address finds what wraps it on the way.
+        // A service that names the native token by the zero address lists the wrapped token as an intermediate one.
         let tokens: Vec<Address> = between.iter().copied().filter(|token| !ends.contains(token)).chain(ends).collect();
         let near = self.pools(&tokens, block, Reach::Near).await?;
         let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
@@ -244,7 +244,7 @@ impl PoolReader {
         })
     }
 
-    /// Reserves of the pairs and prices of the pools that are there; the pools' ticks still missing.
+    /// Reads the reserves of existing pairs and the prices of existing pools; the pools' ticks are read later.
     async fn read_prices(
         &self,
         tokens: &[Address],
@@ -277,7 +277,7 @@ impl PoolReader {
         let pools = pools.into_iter().filter_map(|(address, token0, token1, fee, tick_spacing, slot0, liquidity)| {
             let (slot0, liquidity) = (slot0.take(&answers)?, liquidity.take(&answers)?);
             let sqrt_price_x96 = U256::from(slot0.sqrtPriceX96);
-            // A pool that was created and never given a price has none.
+            // A pool that was created but not initialized has no price.
             let priced = !sqrt_price_x96.is_zero();
             let tick = slot0.tick.as_i32();
             let (ticks, known_ticks) = (Vec::new(), tick..=tick);
@@ -298,7 +298,7 @@ impl PoolReader {
         Ok((pairs.collect(), pools.collect()))
     }
 
-    /// Fills in the initialised ticks within reach: first the bitmap's words, then what they point at.
+    /// Reads the initialized ticks within reach: first the bitmap words, then the ticks they point to.
     async fn read_ticks(&self, pools: &mut [V3State], block: BlockId, reach: Reach) -> Result<(), DiscoveryError> {
         let mut calls = Calls::default();
         let mut words: Vec<(usize, i32, Call<UniswapV3Pool::tickBitmapCall>)> = Vec::new();
@@ -306,7 +306,7 @@ impl PoolReader {
             let (first, last) = words_within(pool.tick, pool.tick_spacing, reach);
             pool.known_ticks = ticks_of_words(first, last, pool.tick_spacing);
             for word in first..=last {
-                // Words lie within ± 3,466 for the narrowest spacing.
+                // Words are within ±3,466 for the smallest tick spacing.
                 let Ok(position) = i16::try_from(word) else { continue };
                 words.push((
                     at,
@@ -341,12 +341,12 @@ impl PoolReader {
     }
 }
 
-/// A pool that answered once in this block and not again: the endpoint, not the pool, is at fault.
+/// Error for a pool that answered once in this block and then no more: the endpoint is at fault, not the pool.
 fn unreadable() -> DiscoveryError {
     ProviderError::Decode { detail: SafeText::clean("a pool's ticks did not decode", 100) }.into()
 }
 
-/// The first and last bitmap word to read.
+/// Returns the first and last bitmap word to read.
 fn words_within(tick: i32, spacing: i32, reach: Reach) -> (i32, i32) {
     let word_of = |tick: i32| tick.clamp(MIN_TICK, MAX_TICK).div_euclid(spacing) >> 8;
     match reach {
@@ -355,7 +355,7 @@ fn words_within(tick: i32, spacing: i32, reach: Reach) -> (i32, i32) {
     }
 }
 
-/// The ticks that words cover, within the bounds of ticks.
+/// Returns the range of ticks that the words cover, within the valid ticks.
 fn ticks_of_words(first: i32, last: i32, spacing: i32) -> std::ops::RangeInclusive<i32> {
     let word = 256 * spacing;
     (first * word).max(MIN_TICK)..=(last * word + word - 1).min(MAX_TICK)

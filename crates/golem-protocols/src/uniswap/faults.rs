@@ -1,4 +1,4 @@
-//! The errors of quotes and routes as the one that callers of a tool see.
+//! Conversion of quote and route errors to tool errors.
 
 use crate::uniswap::discovery::DiscoveryError;
 use crate::uniswap::quote::QuoteError;
@@ -46,7 +46,7 @@ impl From<QuoteError> for ToolError {
                 Self::new(ErrorCode::RoutingQuoteRefused, &error).detail("source", name)
             }
             QuoteError::Service { name, error: ref cause } => {
-                // A source that answers is there: what it finds or refuses is told as what it is.
+                // The source did answer, so its refusal determines the error code.
                 let code = match cause.refusal() {
                     Some(Refusal::NoRoute) => ErrorCode::RoutingNoRoute,
                     Some(Refusal::TooLittle | Refusal::Question) => ErrorCode::ValidationFailed,

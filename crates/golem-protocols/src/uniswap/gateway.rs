@@ -1,5 +1,5 @@
-//! The seam to an order service: who takes signed UniswapX orders in, has them cosigned, and says what it thinks of them.
-//! What it says is hearsay: whoever asks holds it against the chain.
+//! Interface to an order service, which accepts signed UniswapX orders, has them cosigned, and reports their state. Its
+//! statements are unverified; the caller must check them against the chain.
 //!
 //! Not here: the services themselves (a devnet's in `sandbox`, those over HTTP in `service`), and signing.
 
@@ -13,60 +13,60 @@ use super::order::Order;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
-/// What a service says of an order.
+/// Unverified report of a service about an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hearsay {
-    /// Where it says the order stands.
+    /// Reported state of the order.
     pub status: ServiceStatus,
-    /// The order with the cosigner's additions, where it shows them. Not checked.
+    /// Cosigned order, if the service returns it. Not checked.
     pub cosigned: Option<Order>,
-    /// The transaction that filled it, as it says.
+    /// Hash of the reported fill transaction.
     pub transaction: Option<B256>,
-    /// The best that a filler would take; known on devnets only.
+    /// Best bid of a filler; known only on devnets.
     pub best_bid: Option<BestBid>,
-    /// What those who have to do with the order are called; known on devnets only.
+    /// Names of the order's parties; known only on devnets.
     pub names: Vec<(Address, SafeText)>,
 }
 
 impl Hearsay {
-    /// What `party` is called, if the service says so.
+    /// Returns the name of `party`, if the service reports one.
     pub fn name_of(&self, party: Address) -> Option<SafeText> {
         self.names.iter().find(|(address, _)| *address == party).map(|(_, name)| name.clone())
     }
 }
 
-/// What a filler of a devnet would do.
+/// Bid of a devnet's filler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BestBid {
-    /// Who.
+    /// Address of the filler.
     pub filler: Address,
-    /// Its name.
+    /// Name of the filler.
     pub name: SafeText,
-    /// What it would deliver, in raw units of the first output.
+    /// Offered output, in raw units of the first output.
     pub output: U256,
 }
 
-/// The states an order service knows, by its own words.
+/// Order states of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServiceStatus {
-    /// It can be filled.
+    /// The order can be filled.
     Open,
-    /// It was filled.
+    /// The order was filled.
     Filled,
-    /// Its time is over.
+    /// The order's deadline has passed.
     Expired,
-    /// It was made void.
+    /// The order was cancelled.
     Cancelled,
-    /// The swapper lacks what it offers, or the allowance for it.
+    /// The swapper lacks the input tokens or the allowance for them.
     InsufficientFunds,
-    /// The service found something wrong with it.
+    /// The service found an error in the order.
     Error,
-    /// The service has it and has not looked yet.
+    /// The service has not checked the order yet.
     Unverified,
 }
 
 impl ServiceStatus {
-    /// All of them, with the word the service uses.
+    /// All states, each with the service's word for it.
     pub const WORDS: [(Self, &'static str); 7] = [
         (Self::Open, "open"),
         (Self::Filled, "filled"),
@@ -77,31 +77,37 @@ impl ServiceStatus {
         (Self::Unverified, "unverified"),
     ];
 
-    /// The service's word.
+    /// Returns the service's word for the state.
     pub fn word(self) -> &'static str {
         Self::WORDS.iter().find(|(status, _)| *status == self).map_or("error", |(_, word)| word)
     }
 
-    /// What a word means.
+    /// Returns the state for a service's word; `None` for an unknown word.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(status, _)| *status)
     }
 }
 
-/// An order service for one chain.
+/// Order service for one chain.
 pub trait OrderGateway: fmt::Debug + Send + Sync {
-    /// Its name, as shown beside what it says.
+    /// Name of the service, shown with its statements.
     fn name(&self) -> &str;
 
-    /// Hands in a signed order; answers the hash it keeps it under. Never asks twice by itself.
+    /// Submits a signed order and returns the hash it is stored under. Implementations must not retry.
+    ///
+    /// # Errors
+    /// Returns the service's error; the order may have been accepted all the same.
     fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>>;
 
-    /// How long whoever asks of an order lets pass before asking again: a service may count its callers' questions, and
-    /// what it says of an order is only shown.
+    /// Minimum interval between two polls of an order. A service may limit its callers' requests, and its reports are
+    /// only displayed.
     fn pause(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// What it says of the order with this hash; nothing where it knows none.
+    /// Returns the service's report about the order with this hash; `None` for an unknown order.
+    ///
+    /// # Errors
+    /// Returns the service's error.
     fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>>;
 }

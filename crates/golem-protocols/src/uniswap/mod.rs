@@ -1,7 +1,8 @@
-//! Uniswap as mathematics and as calls: pool state, quotes to the wei, routing over V2 and V3.
+//! Uniswap: pool state, exact quotes, routing over V2 and V3, router calls and UniswapX orders.
 //!
-//! All of it is pure (pool state in, numbers out, no clock and no chain) but [`discovery`] and [`twap`],
-//! which read a chain, and [`service`], [`trading`] and [`sidecar`], which ask others. Not here: deciding whether a trade is wise (see `safety`) or signing one (`custody`).
+//! Everything is a pure computation without clock or chain, except for [`discovery`] and [`twap`], which read a chain,
+//! and [`service`], [`trading`] and [`sidecar`], which call external services. Not here: judging a trade (see
+//! `safety`), and signing (see `custody`).
 
 pub mod address;
 pub mod claim;

@@ -1,4 +1,4 @@
-//! A pool of any version behind one face: tokens, fee, mid price and quotes.
+//! Pool of any version behind one interface: tokens, fee, mid price and quotes.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::ratio::Ratio;
 use super::v2::V2Pool;
 use super::v3::V3Pool;
 
-/// Which side of a trade is fixed, in raw units of that side's token.
+/// Fixed amount of a trade, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exact {
-    /// Exactly this much is paid.
+    /// Exact input amount.
     In(U256),
-    /// Exactly this much is received.
+    /// Exact output amount.
     Out(U256),
 }
 
 impl Exact {
-    /// The fixed amount.
+    /// Returns the fixed amount.
     pub fn amount(self) -> U256 {
         match self {
             Self::In(amount) | Self::Out(amount) => amount,
@@ -26,12 +26,12 @@ impl Exact {
     }
 }
 
-/// The protocol version a pool belongs to.
+/// Protocol version of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// Constant product pairs.
     V2,
-    /// Concentrated liquidity.
+    /// Concentrated liquidity pools.
     V3,
 }
 
@@ -44,56 +44,56 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// Why a pool cannot be quoted.
+/// Error in quoting a pool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The pool would run out before the amount is filled.
+    /// Pool without enough liquidity for the amount.
     #[error("pool {pool} does not hold enough liquidity for this amount; ask for less")]
     InsufficientLiquidity {
-        /// The pool that runs out.
+        /// Address of the pool.
         pool: Address,
     },
-    /// The amount is zero.
+    /// Amount of zero.
     #[error("an amount of zero cannot be swapped; give an amount above zero")]
     ZeroAmount,
-    /// The amount does not fit the signed 256-bit integer pools count with.
+    /// Amount beyond the signed 256-bit integers that pools use.
     #[error("the amount is above 2^255 - 1 raw units, the most a pool can count")]
     AmountTooLarge,
-    /// The token is not one of the pool's two.
+    /// Token that the pool does not contain.
     #[error("token {token} is not in pool {pool}")]
     ForeignToken {
-        /// The token asked for.
+        /// Token that was requested.
         token: Address,
-        /// The pool asked.
+        /// Address of the pool.
         pool: Address,
     },
-    /// The pool's numbers contradict each other.
+    /// Inconsistent pool state.
     #[error("pool {pool} reports a state no pool can be in: {what}")]
     InvalidState {
-        /// The pool.
+        /// Address of the pool.
         pool: Address,
-        /// What does not fit.
+        /// Description of the inconsistency.
         what: &'static str,
     },
 }
 
-/// What a swap through one pool gives.
+/// Result of a swap through one pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolQuote {
-    /// What the pool takes, fee included.
+    /// Input in raw units, including the fee.
     pub amount_in: U256,
-    /// What the pool gives.
+    /// Output in raw units.
     pub amount_out: U256,
-    /// Initialised ticks crossed on the way; 0 for V2.
+    /// Number of initialized ticks crossed; 0 for V2.
     pub ticks_crossed: u32,
 }
 
-/// A pool's state at one block; cheap to clone.
+/// State of a pool at one block. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Pool {
-    /// A constant product pair.
+    /// Constant product pair.
     V2(Arc<V2Pool>),
-    /// A concentrated liquidity pool.
+    /// Concentrated liquidity pool.
     V3(Arc<V3Pool>),
 }
 
@@ -110,7 +110,7 @@ impl From<V3Pool> for Pool {
 }
 
 impl Pool {
-    /// The pool contract.
+    /// Returns the address of the pool contract.
     pub fn address(&self) -> Address {
         match self {
             Self::V2(pool) => pool.address,
@@ -118,7 +118,7 @@ impl Pool {
         }
     }
 
-    /// The two tokens, lower address first.
+    /// Returns the two tokens, lower address first.
     pub fn tokens(&self) -> (Address, Address) {
         match self {
             Self::V2(pool) => (pool.token0, pool.token1),
@@ -126,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// The protocol version.
+    /// Returns the protocol version.
     pub fn version(&self) -> Version {
         match self {
             Self::V2(_) => Version::V2,
@@ -134,7 +134,7 @@ impl Pool {
         }
     }
 
-    /// The fee in hundredths of a basis point (3000 is 0.3 %).
+    /// Returns the fee in hundredths of a basis point (3000 is 0.3 %).
     pub fn fee(&self) -> u32 {
         match self {
             Self::V2(_) => super::v2::FEE_PIPS,
@@ -142,7 +142,10 @@ impl Pool {
         }
     }
 
-    /// Whether `token_in` is the pool's first token.
+    /// Returns true if `token_in` is the pool's first token.
+    ///
+    /// # Errors
+    /// [`PoolError::ForeignToken`] if the pool does not contain it.
     pub fn zero_for_one(&self, token_in: Address) -> Result<bool, PoolError> {
         let (token0, token1) = self.tokens();
         if token_in == token0 {
@@ -154,7 +157,10 @@ impl Pool {
         }
     }
 
-    /// The whole amount swapped through the pool, or an error: never a partial fill.
+    /// Quotes a swap of the whole amount; partial fills are errors.
+    ///
+    /// # Errors
+    /// Returns a [`PoolError`] if the amount cannot be filled.
     pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
         match self {
             Self::V2(pool) => pool.quote(zero_for_one, exact),
@@ -162,7 +168,10 @@ impl Pool {
         }
     }
 
-    /// As [`Pool::quote`], with the pool as the swap leaves it.
+    /// Quotes like [`Pool::quote`], and returns the pool's state after the swap.
+    ///
+    /// # Errors
+    /// Returns a [`PoolError`] if the amount cannot be filled.
     pub fn after(&self, zero_for_one: bool, exact: Exact) -> Result<(PoolQuote, Self), PoolError> {
         match self {
             Self::V2(pool) => {
@@ -176,8 +185,8 @@ impl Pool {
         }
     }
 
-    /// Raw units out per raw unit in at the current price, before fee and impact. Nothing when the
-    /// pool has no price (an empty pair).
+    /// Returns the current price before fee and impact, in raw output units per raw input unit. `None` if the pool has
+    /// no price (an empty pair).
     pub fn mid_price(&self, zero_for_one: bool) -> Option<Ratio> {
         match self {
             Self::V2(pool) => pool.mid_price(zero_for_one),
@@ -185,8 +194,8 @@ impl Pool {
         }
     }
 
-    /// The reserve of one side as a constant product would have it at the current price: real for
-    /// V2, virtual (of the liquidity in range) for V3. A measure of depth, not of what can be taken.
+    /// Returns the reserve of one side under a constant product at the current price: real for V2, virtual for the
+    /// in-range liquidity of V3. It measures depth, not the amount that can be taken.
     pub fn virtual_reserve(&self, of_token0: bool) -> U256 {
         match self {
             Self::V2(pool) => U256::from(if of_token0 { pool.reserve0 } else { pool.reserve1 }),
@@ -195,15 +204,15 @@ impl Pool {
     }
 }
 
-/// The least to receive for `amount_out` under a slippage in basis points: `floor(out × (1 − s))`.
-/// Nothing when the slippage is above the whole (10,000).
+/// Computes the minimum output under a slippage in basis points: `floor(out × (1 − s))`. `None` for a slippage above
+/// 10,000.
 pub fn minimum_out(amount_out: U256, slippage_bps: u32) -> Option<U256> {
     let kept = 10_000u32.checked_sub(slippage_bps)?;
     super::v3::math::mul_div(amount_out, U256::from(kept), U256::from(10_000)).ok()
 }
 
-/// The most to pay for `amount_in` under a slippage in basis points: `floor(in × (1 + s))`.
-/// Nothing when that does not fit 256 bits.
+/// Computes the maximum input under a slippage in basis points: `floor(in × (1 + s))`. `None` if the result exceeds 256
+/// bits.
 pub fn maximum_in(amount_in: U256, slippage_bps: u32) -> Option<U256> {
     let raised = 10_000u64 + u64::from(slippage_bps);
     super::v3::math::mul_div(amount_in, U256::from(raised), U256::from(10_000)).ok()

@@ -1,8 +1,8 @@
-//! Where quotes come from: a seam with Bardo's own router behind it unless another source is asked for.
+//! Quote sources: Bardo's own router, unless another source is configured.
 //!
-//! What another source answers is a claim: which pools, and how much through each. [`rebuilt`] counts it anew over the
-//! pools' state on chain and sets it beside what the own router finds there; a claim that does not hold is refused with
-//! the reason, never mended. Nothing that a source encodes is ever signed.
+//! The answer of another source is a claim about pools and their shares. [`rebuilt`] recomputes it from the pools'
+//! state on chain and compares it with the own router's result. A claim that does not hold is refused with the reason,
+//! never corrected. Nothing that a source encodes is ever signed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,89 +23,90 @@ use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
 use golem_chain::permit2::PermitSingle;
 
-/// Who asks where no wallet is set up: services want to be told an account. Nobody has its key.
+/// Placeholder account for services that require one when no wallet is set up. Nobody has its key.
 pub const NOBODY: Address = address!("0x000000000000000000000000000000000000dEaD");
 
-/// So much more than the pools give may be claimed, in basis points: a few blocks lie between two looks.
+/// Tolerance of a claim above the recomputed amount, in basis points: a few blocks may lie between the two reads.
 const CLAIM_TOLERANCE: i32 = 50;
 
-/// So much worse than the own router's a source's route may be, in basis points.
+/// Maximum disadvantage of a source's route against the own router's, in basis points.
 const WORST: i32 = 100;
 
-/// Why there is no quote.
+/// Error in obtaining a quote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuoteError {
-    /// The source that was asked for is not there.
+    /// Configured source that is not available.
     #[error("quotes were asked for from {name}, which this program cannot use: {why}")]
     Absent {
-        /// The source.
+        /// Name of the source.
         name: &'static str,
-        /// Why it is not there.
+        /// Reason for its absence.
         why: &'static str,
     },
-    /// The source was asked and did not answer with a quote.
+    /// Source that failed or found no quote.
     #[error("{name} gives no quote: {error}")]
     Service {
-        /// The source.
+        /// Name of the source.
         name: &'static str,
-        /// What happened.
+        /// Error of the service.
         error: ServiceError,
     },
-    /// What the source answered does not hold.
+    /// Claim that does not hold.
     #[error("what {name} answers is refused: {why}")]
     Refused {
-        /// The source.
+        /// Name of the source.
         name: &'static str,
-        /// What does not hold.
+        /// Reason for the refusal.
         why: SafeText,
     },
-    /// The pools could not be read, or give no route.
+    /// Error in reading pools, or no route.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
 }
 
 impl QuoteError {
-    /// A refusal of what `name` answered.
+    /// Builds the refusal of a claim by the source `name`.
     pub fn refused(name: &'static str, why: impl fmt::Display) -> Self {
         Self::Refused { name, why: SafeText::clean(&why.to_string(), 300) }
     }
 }
 
-/// What is asked.
+/// Quote request for a source.
 #[derive(Debug)]
 pub struct Ask<'a> {
-    /// The pools of the chain.
+    /// Pool reader of the chain.
     pub pools: &'a PoolReader,
-    /// Between which tokens, how much; the chain's coin as what wraps it.
+    /// Tokens and amount. The native token is given as its wrapped token.
     pub request: &'a RouteRequest,
-    /// Whether what is paid, and what is received, is the chain's coin itself.
+    /// True for input and output, respectively, if it is the native token itself.
     pub coin: [bool; 2],
-    /// The block to count on.
+    /// Block for the computation.
     pub block: BlockId,
-    /// The chain.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Whose trade it is; [`NOBODY`]'s where no wallet is set up.
+    /// Account that trades; [`NOBODY`] without a wallet.
     pub swapper: Address,
-    /// Decimals of the tokens paid and received.
+    /// Decimals of the input and the output token.
     pub decimals: [u8; 2],
-    /// How far the open side may be off.
+    /// Slippage tolerance of the amount that is not fixed.
     pub slippage: BasisPoints,
-    /// The chain's Permit2, where its book has one.
+    /// Permit2 contract of the chain, if its address book contains one.
     pub permit2: Option<Address>,
-    /// The routers that a permit may be for.
+    /// Routers that a permit may name as spender.
     pub routers: &'a [Address],
-    /// How the router that would be called takes its inputs.
+    /// Input encoding of the router that would be called.
     pub router_version: Version,
 }
 
 impl Ask<'_> {
-    /// The part that an answer must repeat.
+    /// Returns the values that an answer must repeat.
     pub fn asked(&self) -> Asked {
         let RouteRequest { token_in, token_out, exact, .. } = *self.request;
         Asked { chain_id: self.chain_id, token_in, token_out, exact, swapper: self.swapper }
     }
 
-    /// The same for a service to which the coin is the zero address: only so does its call wrap and unwrap.
+    /// Returns the same values for a service that represents the native token by the zero address. Only then does its
+    /// call wrap and unwrap.
     pub fn asked_with_coin(&self) -> Asked {
         let asked = self.asked();
         let [paid, received] = self.coin;
@@ -117,136 +118,148 @@ impl Ask<'_> {
     }
 }
 
-/// A route that was counted here, and what its source had to say.
+/// Locally computed route, with its source's claim.
 #[derive(Debug, Clone)]
 pub struct Quoted {
-    /// The route.
+    /// Route with locally computed amounts.
     pub route: Route,
-    /// The pools it was counted on.
+    /// Pools that the route was computed on.
     pub snapshot: Arc<PoolSnapshot>,
-    /// What the source said; nothing where it is the own router.
+    /// Claim of the source; `None` for the own router.
     pub told: Option<Told>,
 }
 
-/// What another source said, beside what was counted here.
+/// Claim of another source, compared with the local computation.
 #[derive(Debug, Clone)]
 pub struct Told {
-    /// The open side as the source has it, in raw units.
+    /// Claimed amount of the side that is not fixed, in raw units.
     pub claimed: U256,
-    /// The open side as the own router finds it on the same pools; nothing where it finds no way.
+    /// Same amount by the own router on the same pools; `None` if it finds no route.
     pub own: Option<U256>,
-    /// How much better than the own router's the source's route is after gas, in basis points; below zero where worse.
+    /// Advantage of the source's route over the own router's after gas, in basis points; negative if it is worse.
     pub ahead_bps: Option<i32>,
-    /// A permit of Permit2 that the source thinks the swap needs; read and checked, never signed from here.
+    /// Permit2 permit that the source considers necessary. Parsed and checked, never signed from here.
     pub permit: Option<PermitSingle>,
-    /// The source's own words, for asking it again; nothing here reads them twice.
+    /// Original answer of the source, for follow-up requests to it. It is not parsed again here.
     pub words: Arc<Value>,
 }
 
-/// A call of our own making, for a source that can be asked what it would have called.
+/// Call built by Bardo, for comparison with the call that a source would build.
 #[derive(Debug)]
 pub struct OwnCall<'a> {
-    /// The chain.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Who calls, and receives.
+    /// Account that calls and receives.
     pub account: Address,
-    /// The router.
+    /// Address of the router.
     pub router: Address,
-    /// How it takes its inputs.
+    /// Input encoding of the router.
     pub version: Version,
-    /// Wei sent along.
+    /// Native tokens sent with the call, in wei.
     pub value: U256,
-    /// What it is called with.
+    /// Commands of the call.
     pub execution: &'a Execution,
-    /// The pools it trades through: one may be paid by the one before it.
+    /// Pools on the route. One pool may receive the previous pool's output directly.
     pub pools: &'a [Address],
 }
 
-/// A question about an approval.
+/// Query about an approval.
 #[derive(Debug, Clone, Copy)]
 pub struct ApprovalAsk {
-    /// The chain.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Whose tokens.
+    /// Owner of the tokens.
     pub owner: Address,
-    /// The token.
+    /// Token to approve.
     pub token: Address,
-    /// How much is to be taken.
+    /// Amount to be taken, in raw units.
     pub amount: U256,
-    /// The chain's Permit2, which is who would be approved.
+    /// Permit2 contract of the chain, the spender of the approval.
     pub permit2: Address,
 }
 
-/// What a source says of an approval.
+/// Answer of a source about an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalWord {
-    /// What is allowed is enough.
+    /// The existing allowance suffices.
     Enough,
-    /// Permit2 must be allowed so much first, after what stands was taken back where that is said.
+    /// Permit2 needs an allowance first.
     Needed {
-        /// Raw units.
+        /// Required allowance, in raw units.
         amount: U256,
-        /// Whether what stands must be taken back before.
+        /// True if the existing allowance must be reset to zero first.
         cancel_first: bool,
     },
 }
 
-/// A question about an order.
+/// Query about an auction order.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderAsk {
-    /// Which auction.
+    /// Kind of the order.
     pub kind: OrderKind,
-    /// The chain.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The time, in seconds since the Unix epoch.
+    /// Current time, in seconds since the Unix epoch.
     pub now: u64,
-    /// Who would sign, and receive.
+    /// Account that would sign and receive.
     pub swapper: Address,
-    /// The reactor of that auction.
+    /// Reactor of the order kind.
     pub reactor: Address,
-    /// Who cosigns there.
+    /// Cosigner of the order service.
     pub cosigner: Address,
-    /// The token given.
+    /// Address of the input token.
     pub token_in: Address,
-    /// The token wanted; zero is the chain's coin.
+    /// Output token; the zero address is the native token.
     pub token_out: Address,
-    /// What is given, in raw units.
+    /// Input amount, in raw units.
     pub amount_in: U256,
-    /// How far below its start the order may end.
+    /// Maximum distance of the order's end below its start.
     pub slippage: BasisPoints,
 }
 
-/// What a source would ask for in an order: read from one that it encoded, and that our own builder encodes alike.
+/// Auction amounts of a source, read from an order that it encoded and that our own builder encodes identically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderWord {
-    /// At first, in raw units.
+    /// Output at the start, in raw units.
     pub start_out: U256,
-    /// At least, in raw units.
+    /// Minimum output, in raw units.
     pub least_out: U256,
 }
 
-/// A source of quotes.
+/// Source of swap quotes.
 pub trait QuoteSource: fmt::Debug + Send + Sync {
-    /// Its name, as shown beside its quotes.
+    /// Name of the source, shown with its quotes.
     fn name(&self) -> &'static str;
 
-    /// The route for what is asked, counted over the pools it was found on.
+    /// Returns the route for a request, computed over the pools it was found on.
+    ///
+    /// # Errors
+    /// Returns a [`QuoteError`] if there is no route, or the claim does not hold.
     fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>>;
 
-    /// Asks what the source would have called for the quote it `told`, and holds it against our own call. Whether it
-    /// was asked; one that differs in who gets what is an error.
+    /// Requests the source's call for the quote it `told`, and compares it with our own call. Returns true if the
+    /// source was asked.
+    ///
+    /// # Errors
+    /// Returns a [`QuoteError`] if the calls differ in payer, recipient or amounts, or if the service fails.
     fn check_call<'a>(&'a self, told: &'a Told, own: &'a OwnCall<'a>) -> BoxFuture<'a, Result<bool, QuoteError>> {
         let _ = (told, own);
         Box::pin(async { Ok(false) })
     }
 
-    /// What it says of an approval; nothing where it says nothing of such.
+    /// Asks the source about an approval; `None` if it does not support this.
+    ///
+    /// # Errors
+    /// Returns a [`QuoteError`] if the service fails or its answer is invalid.
     fn approval<'a>(&'a self, ask: &'a ApprovalAsk) -> BoxFuture<'a, Result<Option<ApprovalWord>, QuoteError>> {
         let _ = ask;
         Box::pin(async { Ok(None) })
     }
 
-    /// What its fillers would give for an order; nothing where none quotes, or it says nothing of such.
+    /// Asks the source for its fillers' price for an order; `None` if no filler quotes or it does not support this.
+    ///
+    /// # Errors
+    /// Returns a [`QuoteError`] if the service fails or its answer is invalid.
     fn order<'a>(&'a self, ask: &'a OrderAsk) -> BoxFuture<'a, Result<Option<OrderWord>, QuoteError>> {
         let _ = ask;
         Box::pin(async { Ok(None) })
@@ -270,13 +283,12 @@ impl QuoteSource for OwnRouter {
     }
 }
 
-/// A source that was asked for and is not there. It refuses rather than let another one answer in
-/// its name.
+/// Configured source that is not available. It returns an error, so that no other source answers in its name.
 #[derive(Debug, Clone, Copy)]
 pub struct AbsentSource {
-    /// Its name.
+    /// Name of the source.
     pub name: &'static str,
-    /// Why it is not there.
+    /// Reason for its absence.
     pub why: &'static str,
 }
 
@@ -290,11 +302,11 @@ impl QuoteSource for AbsentSource {
     }
 }
 
-/// The quote that `claim` comes to: counted over the pools on chain, and set beside the own router's.
+/// Recomputes `claim` over the pools on chain and compares it with the own router's route.
 ///
 /// # Errors
-/// [`QuoteError::Refused`] for pools that are none, for more claimed than they give, and for a route that is clearly
-/// worse than the own router's; else the chain's own failure.
+/// [`QuoteError::Refused`] for unknown pools, for a claim above the recomputed amount, and for a route clearly worse
+/// than the own router's; otherwise the errors of the chain.
 pub async fn rebuilt(
     name: &'static str,
     ask: &Ask<'_>,
@@ -329,12 +341,12 @@ pub async fn rebuilt(
     Ok(Quoted { route, snapshot, told: Some(told) })
 }
 
-/// As [`rebuilt`], for an answer that may not even be a claim.
+/// Converts the error of an answer that is not a valid claim to a refusal.
 pub(super) fn read(name: &'static str, claim: Result<Claim, Wrong>) -> Result<Claim, QuoteError> {
     claim.map_err(|wrong| QuoteError::refused(name, wrong))
 }
 
-/// The open side with gas counted against the trade.
+/// Returns the amount that is not fixed, after gas.
 fn after_gas(route: &Route) -> U256 {
     let gas = route.gas_cost.unwrap_or_default();
     match route.exact {
@@ -343,7 +355,8 @@ fn after_gas(route: &Route) -> U256 {
     }
 }
 
-/// How much better `one` is than `other` for who trades, in basis points of `other`, rounded towards the worse.
+/// Returns the advantage of `one` over `other` for the trader, in basis points of `other`, rounded towards the
+/// disadvantage.
 fn ahead(exact: Exact, one: U256, other: U256) -> i32 {
     let points = |difference: U256, up: bool| -> i32 {
         if other.is_zero() {
@@ -368,7 +381,7 @@ mod tests {
         let of = |exact, one: u64, other: u64| ahead(exact, U256::from(one), U256::from(other));
         assert_eq!([of(receive, 10_100, 10_000), of(receive, 9_900, 10_000), of(receive, 5, 5)], [100, -100, 0]);
         assert_eq!([of(pay, 10_100, 10_000), of(pay, 9_900, 10_000), of(pay, 5, 5)], [-100, 100, 0]);
-        // A part of a basis point better is none, worse is a whole one.
+        // A gain below one basis point counts as none; a loss below one counts as a whole one.
         assert_eq!([of(receive, 100_001, 100_000), of(receive, 99_999, 100_000)], [0, -1]);
         assert_eq!([of(pay, 100_001, 100_000), of(pay, 99_999, 100_000)], [-1, 0]);
         assert_eq!(ahead(receive, U256::MAX, U256::from(1)), i32::MAX);

@@ -1,5 +1,4 @@
-//! An exact fraction of any size, for prices and impacts. Amounts never come from it rounded in
-//! secret: each way out says how it rounds.
+//! Exact fractions of any size, for prices and impacts. Every conversion states its rounding.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,7 +6,7 @@ use std::fmt;
 use alloy::primitives::U256;
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// A signed fraction with a denominator above zero, not reduced.
+/// Signed fraction with a positive denominator, not reduced.
 #[derive(Debug, Clone)]
 pub struct Ratio {
     numerator: BigInt,
@@ -15,37 +14,37 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// `numerator / denominator`; nothing for a denominator of zero.
+    /// Creates `numerator / denominator`; `None` for a denominator of zero.
     pub fn new(numerator: BigInt, denominator: BigUint) -> Option<Self> {
         (denominator != BigUint::ZERO).then_some(Self { numerator, denominator })
     }
 
-    /// The fraction of two unsigned integers; nothing for a denominator of zero.
+    /// Creates the fraction of two unsigned integers; `None` for a denominator of zero.
     pub fn of(numerator: U256, denominator: U256) -> Option<Self> {
         Self::new(big(numerator).into(), big(denominator))
     }
 
-    /// A whole number.
+    /// Creates a whole number.
     pub fn whole(value: U256) -> Self {
         Self { numerator: big(value).into(), denominator: BigUint::from(1u8) }
     }
 
-    /// The part above the line.
+    /// Returns the numerator.
     pub fn numerator(&self) -> &BigInt {
         &self.numerator
     }
 
-    /// The part below the line, above zero.
+    /// Returns the denominator, which is positive.
     pub fn denominator(&self) -> &BigUint {
         &self.denominator
     }
 
-    /// The product.
+    /// Returns the product of two fractions.
     pub fn times(&self, other: &Self) -> Self {
         Self { numerator: &self.numerator * &other.numerator, denominator: &self.denominator * &other.denominator }
     }
 
-    /// The sum.
+    /// Returns the sum of two fractions.
     pub fn plus(&self, other: &Self) -> Self {
         let denominator = &self.denominator * &other.denominator;
         let left = &self.numerator * BigInt::from(other.denominator.clone());
@@ -53,13 +52,13 @@ impl Ratio {
         Self { numerator: left + right, denominator }
     }
 
-    /// The difference.
+    /// Returns the difference of two fractions.
     pub fn minus(&self, other: &Self) -> Self {
         let negated = Self { numerator: -&other.numerator, denominator: other.denominator.clone() };
         self.plus(&negated)
     }
 
-    /// The quotient; nothing when `other` is zero.
+    /// Returns the quotient; `None` if `other` is zero.
     pub fn over(&self, other: &Self) -> Option<Self> {
         let (sign, magnitude) = other.numerator.clone().into_parts();
         let numerator = &self.numerator * BigInt::from(other.denominator.clone());
@@ -67,7 +66,7 @@ impl Ratio {
         Self::new(numerator, &self.denominator * magnitude)
     }
 
-    /// The value in 2^-128ths, rounded down; nothing below zero or from 2^128 on.
+    /// Converts to units of 2^-128, rounded down; `None` for negative values and from 2^128 on.
     pub fn to_q128(&self) -> Option<U256> {
         let (sign, magnitude) = self.numerator.clone().into_parts();
         if sign == Sign::Minus {
@@ -77,7 +76,7 @@ impl Ratio {
         U256::try_from_le_slice(&scaled.to_bytes_le())
     }
 
-    /// The value rounded up to a whole number; nothing below zero or from 2^256 on.
+    /// Rounds up to a whole number; `None` for negative values and from 2^256 on.
     pub fn ceil(&self) -> Option<U256> {
         let (sign, magnitude) = self.numerator.clone().into_parts();
         if sign == Sign::Minus {
@@ -87,7 +86,7 @@ impl Ratio {
         U256::try_from_le_slice(&((magnitude + &self.denominator - one_less) / &self.denominator).to_bytes_le())
     }
 
-    /// The value in decimal with `decimals` places, half rounded away from zero; for display.
+    /// Formats as a decimal with `decimals` places, half rounded away from zero. For display.
     pub fn to_fixed(&self, decimals: usize) -> String {
         let (sign, magnitude) = self.numerator.clone().into_parts();
         let scale = BigUint::from(10u8).pow(u32::try_from(decimals).unwrap_or(u32::MAX));
@@ -98,7 +97,7 @@ impl Ratio {
         if decimals == 0 { format!("{minus}{whole}") } else { format!("{minus}{whole}.{part:0>decimals$}") }
     }
 
-    /// The value as a percentage with `decimals` places and no sign for percent; for display.
+    /// Formats as a percentage with `decimals` places, without a percent sign. For display.
     pub fn to_percent(&self, decimals: usize) -> String {
         let hundredfold = Self { numerator: &self.numerator * 100, denominator: self.denominator.clone() };
         hundredfold.to_fixed(decimals)
@@ -133,7 +132,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// The same integer without a size.
+/// Converts to an integer of arbitrary size.
 pub fn big(value: U256) -> BigUint {
     BigUint::from_bytes_le(&value.to_le_bytes::<32>())
 }

@@ -1,40 +1,40 @@
-//! What somebody who sees a swap before it is in a block could take from it: by buying ahead of it in one
-//! of its pools, as far as its slippage limit lets the price be pushed, and selling right after it.
+//! Potential gain of a sandwich attack on a swap: buying ahead of it in one of its pools, as far as the swap's slippage
+//! limit allows, and selling right after it.
 //!
-//! Computed with the pools' own arithmetic on the state of one block. Not here: who is watching, and
-//! what the attacker's gas costs.
+//! The computation uses the pools' exact arithmetic on the state of one block. Not here: the likelihood of an attack,
+//! and the attacker's gas.
 
 use alloy::primitives::{Address, U256};
 
 use super::pool::{Exact, Pool, PoolError};
 use super::routing::{Leg, PoolSet, Route};
 
-/// Halvings of the search for the largest first trade: to a millionth of the pool's depth.
+/// Number of bisection steps for the largest first trade, which gives a precision of a millionth of the pool's depth.
 const HALVINGS: usize = 20;
-/// The gain is looked at for so many sizes of the first trade, evenly spaced up to the largest.
+/// Number of tested sizes of the first trade, evenly spaced up to the largest.
 const SIZES: u64 = 8;
 
-/// The best sandwich that was found in one pool. Amounts are raw units of the token that the swap pays into it.
+/// Best sandwich found in one pool. Amounts are in raw units of the token that the swap pays into the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sandwich {
-    /// Which leg of the route it happens in, from 0.
+    /// Index of the attacked leg, from zero.
     pub leg: usize,
-    /// Which hop of that leg, from 0.
+    /// Index of the attacked hop in that leg, from zero.
     pub hop: usize,
-    /// The pool.
+    /// Address of the attacked pool.
     pub pool: Address,
-    /// The token the attacker pays and wins.
+    /// Token that the attacker pays and gains.
     pub token: Address,
-    /// What the attacker trades ahead of the swap.
+    /// Input of the attacker's first trade.
     pub first: U256,
-    /// What is left over after selling again; pool fees paid, gas not.
+    /// Attacker's gain after selling: pool fees are deducted, gas is not.
     pub gain: U256,
-    /// What the swap receives with it, in raw units of its output.
+    /// Output that the swap still receives, in raw units of its output token.
     pub amount_out: U256,
 }
 
-/// Per pool of the route, the sandwich that gains most while the swap still receives `minimum_out`, if any
-/// gains at all. Pools that `pools` does not have are left out.
+/// Finds the most profitable sandwich of each pool on the route, as long as the swap still receives `minimum_out`.
+/// Pools without a profitable sandwich, and pools missing from `pools`, are left out.
 pub fn sandwiches(route: &Route, pools: &PoolSet, minimum_out: U256) -> Vec<Sandwich> {
     let mut found = Vec::new();
     for (at, leg) in route.legs.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn sandwiches(route: &Route, pools: &PoolSet, minimum_out: U256) -> Vec<Sand
     found
 }
 
-/// One pool of one leg, and all that is around it.
+/// Attacked pool with the rest of its route.
 struct Attacked<'a> {
     leg: &'a Leg,
     leg_place: usize,
@@ -67,7 +67,8 @@ impl<'a> Attacked<'a> {
         Some(Self { leg, leg_place, pools, place, from_others })
     }
 
-    /// What the whole route gives, and the attacker has over, when `first` is traded ahead.
+    /// Simulates an attack with a first trade of `first`. Returns the route's total output, and the attacker's proceeds
+    /// from selling.
     fn with(&self, first: U256) -> Result<Option<(U256, U256)>, PoolError> {
         let Some((attacked, zero_for_one)) = self.pools.get(self.place).copied() else { return Ok(None) };
         let (bought, pushed) = attacked.after(zero_for_one, Exact::In(first))?;
@@ -90,7 +91,7 @@ impl<'a> Attacked<'a> {
     fn best(&self, minimum_out: U256) -> Option<Sandwich> {
         let (pool, zero_for_one) = self.pools.get(self.place).copied()?;
         let passes = |first: U256| self.with(first).ok().flatten().filter(|(amount_out, _)| *amount_out >= minimum_out);
-        // The largest first trade that the swap survives.
+        // Bisects for the largest first trade that the swap survives.
         let (mut low, mut high) = (U256::ZERO, pool.virtual_reserve(zero_for_one));
         if passes(high).is_some() {
             low = high;
@@ -130,7 +131,7 @@ mod tests {
 
     const ETHER: u128 = 1_000_000_000_000_000_000;
 
-    /// A pair of 1,000 and 1,000 whole tokens, and the route of `paid` tokens through it.
+    /// Creates a pair with 1,000 whole tokens of each kind, and the route of `paid` raw units through it.
     fn pair(paid: u128) -> (PoolSet, Route) {
         let (token0, token1) = (Address::repeat_byte(1), Address::repeat_byte(2));
         let (reserve0, reserve1) = (1_000 * ETHER, 1_000 * ETHER);
@@ -141,7 +142,7 @@ mod tests {
         (pools, route)
     }
 
-    /// `UniswapV2Library.getAmountOut` in plain 128-bit floats, good to a millionth.
+    /// `UniswapV2Library.getAmountOut` in floating point, precise to a millionth.
     fn out(paid: f64, reserve_in: f64, reserve_out: f64) -> f64 {
         paid * 0.997 * reserve_out / (reserve_in + paid * 0.997)
     }
@@ -152,7 +153,7 @@ mod tests {
         let minimum = route.amount_out * U256::from(95) / U256::from(100);
         let [found] = sandwiches(&route, &pools, minimum)[..] else { panic!("one pool, one sandwich") };
         assert!(found.amount_out >= minimum, "the swap still passes");
-        // The same by the textbook's formula.
+        // Recompute the amounts by the textbook formula.
         let first = u128::try_from(found.first).unwrap() as f64 / 1e18;
         let bought = out(first, 1_000.0, 1_000.0);
         let (reserve_in, reserve_out) = (1_000.0 + first, 1_000.0 - bought);
@@ -161,9 +162,9 @@ mod tests {
         let gain = out(bought, reserve_out, reserve_in) - first;
         let close = |raw: U256, wanted: f64| (u128::try_from(raw).unwrap() as f64 / 1e18 / wanted - 1.0).abs() < 1e-6;
         assert!(close(found.amount_out, received) && close(found.gain, gain), "{found:?} {received} {gain}");
-        // All the slippage is used up: 5 % less than the quote, but for the step of the search.
+        // The slippage is used up: the output is 5 % below the quote, within the precision of the search.
         assert!(found.amount_out < route.amount_out * U256::from(951) / U256::from(1_000), "{found:?}");
-        // And nothing that was tried beyond the limit would pass.
+        // A larger first trade would fail.
         let more = Attacked::new((0, &route.legs[0]), 0, &pools, U256::ZERO).unwrap();
         let beyond = found.first + found.first / U256::from(100);
         assert!(more.with(beyond).unwrap().unwrap().0 < minimum);
@@ -171,10 +172,10 @@ mod tests {
 
     #[test]
     fn fees_keep_small_swaps_and_tight_ones_safe() {
-        // A swap of a hundredth of a percent moves the price less than the two fees of a sandwich cost.
+        // A swap of 0.01 % moves the price less than the two fees of a sandwich cost.
         let (pools, route) = pair(ETHER / 10);
         assert_eq!(sandwiches(&route, &pools, U256::ZERO), []);
-        // Without slippage there is nothing to take.
+        // Without slippage tolerance there is nothing to take.
         let (pools, route) = pair(100 * ETHER);
         assert_eq!(sandwiches(&route, &pools, route.amount_out), []);
     }

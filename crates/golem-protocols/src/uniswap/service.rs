@@ -1,5 +1,5 @@
-//! An order service over HTTP, in the shapes of Uniswap's Trading API: `POST /order` hands an order in, `GET /orders`
-//! tells of it. What it returns is decoded and compared by whoever asked; nothing of it is ever signed.
+//! HTTP client for an order service, in the format of Uniswap's Trading API: `POST /order` submits an order, `GET
+//! /orders` returns its state. The caller compares the decoded answers with the chain; nothing in them is ever signed.
 
 mod info;
 
@@ -18,12 +18,12 @@ use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::service::JsonService;
 
-/// How long is let pass before an order is asked about again.
+/// Minimum interval between two polls of an order.
 const PAUSE: Duration = Duration::from_secs(10);
-/// The most names that are read.
+/// Maximum number of filler names that are read.
 const MOST_NAMES: usize = 32;
 
-/// An order service, for one chain.
+/// Order service for one chain.
 #[derive(Debug, Clone)]
 pub struct HttpOrders {
     service: JsonService,
@@ -31,13 +31,13 @@ pub struct HttpOrders {
 }
 
 impl HttpOrders {
-    /// The orders of one chain at `service`.
+    /// Creates a client for the orders of one chain at `service`.
     pub fn new(service: JsonService, chain_id: u64) -> Self {
         Self { service, chain_id }
     }
 }
 
-/// What hands an order in.
+/// Builds the body of a submission.
 pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
     json!({
         "signature": signature,
@@ -50,10 +50,10 @@ pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
     })
 }
 
-/// Reads what a service says of the order `hash`.
+/// Parses a service's report about the order `hash`; `None` if the answer does not contain it.
 ///
 /// # Errors
-/// In words, what makes no sense.
+/// Returns a description of the problem.
 pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hearsay>, &'static str> {
     let orders = answer.get("orders").and_then(Value::as_array).ok_or("no list of orders")?;
     let id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
@@ -79,13 +79,13 @@ pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hears
     Ok(Some(Hearsay { status, cosigned: Some(cosigned), transaction, best_bid, names }))
 }
 
-/// Who a filler is, as only a devnet's service tells.
+/// Parses a filler's name, which only a devnet's service reports.
 fn name(value: &Value) -> Option<(Address, SafeText)> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     Some((Address::from_str(text("filler")?).ok()?, SafeText::clean(text("name")?, 40)))
 }
 
-/// What only a devnet's service tells.
+/// Parses a bid, which only a devnet's service reports.
 fn bid(value: &Value) -> Option<BestBid> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     Some(BestBid {

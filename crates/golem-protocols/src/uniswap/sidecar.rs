@@ -1,9 +1,9 @@
-//! The smart-order-router sidecar: a program that the user runs (`assets/sidecar`), asked over a Unix socket.
+//! Client for the smart-order-router sidecar: a program run by the user (`assets/sidecar`) that answers on a Unix
+//! socket.
 //!
-//! One connection for one question: a line of JSON out, a line of JSON in. The question is
-//! `{id, method: "quote", chainId, tokenIn: {address, decimals}, tokenOut, amount, tradeType}`, the answer
-//! `{id, quote}` with a classic quote (see `claim`), or `{id, error: {code, detail}}`. Whoever listens there is believed
-//! no more than any other service.
+//! Each request uses one connection: one line of JSON out, one line of JSON in. The request is `{id, method: "quote",
+//! chainId, tokenIn: {address, decimals}, tokenOut, amount, tradeType}`. The answer is `{id, quote}` with a classic
+//! quote (see `claim`), or `{id, error: {code, detail}}`. It is trusted no more than any other service.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,16 +18,16 @@ use super::quote::{Ask, QuoteError, QuoteSource, Quoted, read, rebuilt};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 
-/// How it is called.
+/// Display name of the sidecar.
 const NAME: &str = "the smart-order-router sidecar";
-/// From the connection to the last byte of the answer: a cold router reads many pools.
+/// Timeout from connecting to the end of the answer: a cold router reads many pools.
 const PATIENCE: Duration = Duration::from_secs(13);
-/// The longest answer that is read, in bytes.
+/// Maximum length of an answer, in bytes.
 const MAX_LINE: u64 = 1 << 20;
-/// Characters kept of what it says.
+/// Maximum length of quoted text, in characters.
 const MAX_TEXT: usize = 300;
 
-/// The sidecar at one socket.
+/// Client for the sidecar at one socket.
 #[derive(Debug, Clone)]
 pub struct Sidecar {
     socket: PathBuf,
@@ -35,21 +35,21 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// The sidecar that listens at `socket`.
+    /// Creates a client for the sidecar that listens at `socket`.
     pub fn new(socket: PathBuf) -> Self {
         Self { socket, patience: PATIENCE }
     }
 
-    /// The same sidecar with another time limit.
+    /// Sets the timeout of a request.
     #[must_use]
     pub fn within(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Asks one thing.
+    /// Sends one request and returns its answer.
     ///
     /// # Errors
-    /// [`ServiceError`]; asking changes nothing, so nothing is unclear.
+    /// Returns a [`ServiceError`]. A failed request has no effects, because requests change nothing.
     pub async fn ask(&self, question: &Value) -> Result<Value, ServiceError> {
         let id = format!("{:032x}", rand::random::<u128>());
         let mut question = question.clone();

@@ -1,8 +1,8 @@
-//! Uniswap's Trading API: quotes, orders' quotes, approvals, calls and what became of swaps. Orders are handed in and
-//! looked at through `service`.
+//! Client for Uniswap's Trading API: quotes, order quotes, approvals, calls and swap states. Orders are submitted and
+//! polled through `service`.
 //!
-//! It is asked at most three times a second. What it answers is read strictly (`claim`, `trading::read`), made anew by
-//! our own code and compared; no byte of it is signed.
+//! Requests are limited to three per second. Answers are parsed strictly (`claim`, `trading::read`), recomputed by our
+//! own code and compared; no byte of them is signed.
 
 mod read;
 
@@ -27,36 +27,36 @@ use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
 use golem_chain::service::{BadAddress, JsonService};
 
-/// Its public address.
+/// Public base URL of the API.
 pub const PUBLIC: &str = "https://trade-api.gateway.uniswap.org/v1";
-/// How often it lets itself be asked.
+/// Limit of requests per second that the API allows.
 const PER_SECOND: usize = 3;
-/// The header that says how the router takes its inputs.
+/// Header with the router's input encoding.
 const ROUTER_VERSION: &str = "x-universal-router-version";
-/// How it is called.
+/// Display name of the API.
 const NAME: &str = "the Uniswap Trading API";
 
-/// Uniswap's Trading API. Clones count their requests together.
+/// Client for Uniswap's Trading API. Clones share the rate limit.
 #[derive(Debug, Clone)]
 pub struct TradingApi {
     service: JsonService,
 }
 
 impl TradingApi {
-    /// The API at `base`, or at its public address, asked with `key`.
+    /// Creates a client for the API at `base`, or at its public URL, with `key`.
     ///
     /// # Errors
-    /// [`BadAddress`] for a base that is neither https nor on this machine, or a key that no header carries.
+    /// [`BadAddress`] for a base that is neither https nor on this machine, or a key that does not fit into a header.
     pub fn new(base: Option<&str>, key: &SecretString) -> Result<Self, BadAddress> {
         Ok(Self::over(JsonService::new(base.unwrap_or(PUBLIC))?.with_key(key)?))
     }
 
-    /// The API behind `service`, whatever that was told of time and keys.
+    /// Creates a client over `service`, with its timeouts and key.
     pub fn over(service: JsonService) -> Self {
         Self { service: service.at_most(PER_SECOND) }
     }
 
-    /// The service itself, for handing in orders under the same count.
+    /// Returns the underlying service, for order submissions under the same rate limit.
     pub fn service(&self) -> &JsonService {
         &self.service
     }
@@ -65,15 +65,16 @@ impl TradingApi {
         self.service.ask(path, body).await.map_err(failed)
     }
 
-    /// Asks about a call of a router of this form; it must be the same through all questions about one swap.
+    /// Sends a request about a call of a router with this input encoding. All requests about one swap must use the same
+    /// one.
     async fn ask_of(&self, version: Version, path: &str, body: &Value) -> Result<Value, QuoteError> {
         self.service.ask_with(path, body, Some((ROUTER_VERSION, version.name()))).await.map_err(failed)
     }
 
-    /// What it says became of transactions; each hash at most once, and only those that were asked for.
+    /// Returns the API's states of transactions. Each hash occurs at most once, and only requested hashes occur.
     ///
     /// # Errors
-    /// [`ServiceError`], nonsense included.
+    /// Returns a [`ServiceError`], also for an invalid answer.
     pub async fn swaps(&self, chain_id: u64, hashes: &[B256]) -> Result<Vec<(B256, SwapStatus)>, ServiceError> {
         let mut path = format!("/swaps?chainId={chain_id}&txHashes=");
         for (at, hash) in hashes.iter().enumerate() {
@@ -89,12 +90,12 @@ fn failed(error: ServiceError) -> QuoteError {
     QuoteError::Service { name: NAME, error }
 }
 
-/// A tolerance as the API takes it: a number of percent with two digits.
+/// Converts a tolerance to the API's format: percent with two decimals.
 fn percent(slippage: BasisPoints) -> f64 {
     f64::from(slippage.get()) / 100.0
 }
 
-/// The question for a swap through pools.
+/// Builds the request for a swap through pools.
 fn classic_question(ask: &Ask<'_>) -> Value {
     let asked = ask.asked_with_coin();
     let (kind, amount) = match asked.exact {
@@ -116,7 +117,7 @@ fn classic_question(ask: &Ask<'_>) -> Value {
     })
 }
 
-/// The question for an order.
+/// Builds the request for an order quote.
 fn order_question(ask: &OrderAsk) -> Value {
     let protocol = match ask.kind {
         OrderKind::DutchV3 => "UNISWAPX_V3",
@@ -184,7 +185,7 @@ impl QuoteSource for TradingApi {
     fn order<'a>(&'a self, ask: &'a OrderAsk) -> BoxFuture<'a, Result<Option<OrderWord>, QuoteError>> {
         Box::pin(async move {
             let answer = match self.ask("/quote", &order_question(ask)).await {
-                // No filler quotes: that is an answer.
+                // The absence of a filler's quote is a valid answer.
                 Err(QuoteError::Service { error, .. })
                     if matches!(error.refusal(), Some(Refusal::NoRoute | Refusal::TooLittle)) =>
                 {
@@ -208,7 +209,7 @@ impl QuoteSource for TradingApi {
     }
 }
 
-/// An amount as a transaction carries it: decimal digits, or hexadecimal ones behind 0x.
+/// Parses an amount of a transaction: decimal digits, or hexadecimal digits after 0x.
 pub(super) fn wei(value: Option<&Value>) -> Option<U256> {
     let text = value.and_then(Value::as_str).filter(|text| (1..=78).contains(&text.len()))?;
     match text.strip_prefix("0x") {

@@ -1,16 +1,16 @@
-//! Time-weighted prices from Uniswap V3 pools, over half an hour or more.
+//! Time-weighted average prices from Uniswap V3 pools, over half an hour or more.
 //!
-//! A pool prices a token in an anchor (the wrapped native token or a stable); the anchor's dollars come from its feed.
-//! A pool is a witness only if it remembers the window, traded within it, and is deep: at least the configured dollars
-//! can be sold into it, and bought from it, within [`NEAR_TICKS`] of its mean. That is counted over the initialised
-//! ticks, never from virtual reserves, which one narrow position multiplies 20,000 times. Parked one-sided liquidity
-//! therefore counts for nothing, and liquidity that appears for a block is bounded by the window's harmonic mean.
+//! A pool prices a token in an anchor (the wrapped native token or a stable token); the anchor's dollar price comes
+//! from its feed. A pool counts as a price source only if its oracle covers the window, it traded within the window,
+//! and it is deep. Deep means that at least the configured dollar amount can be sold into it, and bought from it,
+//! within [`NEAR_TICKS`] of its mean. The depth is computed from the initialized ticks, never from virtual reserves,
+//! which one narrow position multiplies 20,000 times. Parked one-sided liquidity therefore does not count, and
+//! liquidity that appears for one block is limited by the window's harmonic mean.
 //!
-//! Anybody can initialise thousands of ticks in a pool that holds nothing. So ticks are read only of pools that could be
-//! witnesses by what they hold and by their mean liquidity, of each at most [`MOST_TICKS`], and a request that fails loses
-//! the pools in it and no other.
+//! Anyone can initialize thousands of ticks in an empty pool. Ticks are therefore read only of pools whose balances and
+//! mean liquidity could qualify, and at most [`MOST_TICKS`] of each. A failed request loses only its own pools.
 //!
-//! Every witness is reported; the median among them and the feed is taken by `safety::ground`.
+//! Every qualifying pool is reported; `safety::ground` takes the median of them and the feed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -36,64 +36,64 @@ use golem_chain::multicall::{Answers, Call, Calls};
 use golem_chain::network::{Contract, Network};
 use golem_chain::price::{NoPrice, Price, PriceOrigin, PriceReader};
 
-/// Shortest window a mean may be taken over, in seconds.
+/// Minimum window of a mean, in seconds.
 pub const MIN_WINDOW: u32 = 1_800;
 
-/// Window of a pool's recent price, in seconds: short enough to follow a fall, and longer than a block, so that a price
-/// of one moment does not decide it.
+/// Window of a pool's recent price, in seconds: short enough to follow a fall, and longer than a block, so that a
+/// momentary price does not decide.
 pub const LATELY: u32 = 30;
 
-/// Parts of the window that are compared to find out whether a pool traded in it.
+/// Number of parts of the window that are compared to detect trading.
 const SAMPLES: u32 = 6;
 
 /// Distance from the mean within which liquidity counts, in ticks: 2 %.
 const NEAR_TICKS: i32 = 200;
 
-/// Distance of the current tick from the mean beyond which a pool is no witness: a fall to a quarter, or a rise to four
-/// times as much. It bounds what is read of a pool. It must stay well above the fall at which a sale is asked about
-/// (`checks::slippage`), which takes the mean of such a pool.
+/// Maximum distance of the current tick from the mean of a price source, in ticks: a fall to a quarter, or a rise to
+/// four times. It limits the ticks that are read. It must stay well above the fall at which a sale needs approval
+/// (`checks::slippage`), because that check uses the mean of such a pool.
 const STRAYED_TICKS: i32 = 13_864;
 
-/// Initialised ticks that are read of one pool. While the price stands near its mean there are at most 800 in the range
-/// that counts; a pool with more in a range that a moving price has widened is no witness.
+/// Maximum number of initialized ticks read of one pool. While the price is near its mean, the relevant range has at
+/// most 800. A pool with more ticks in a range widened by price movement does not qualify.
 const MOST_TICKS: usize = 4_096;
 
-/// Digits kept below an anchor's smallest unit, so that tokens worth little keep their digits.
+/// Extra decimals below an anchor's smallest unit, so that tokens of low value keep their precision.
 const EXTRA_DIGITS: u8 = 12;
 
-/// What a pool must show before its mean is a price.
+/// Requirements for a pool's mean to count as a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TwapRules {
-    /// Seconds the mean is taken over; values below [`MIN_WINDOW`] are read as that.
+    /// Window of the mean, in seconds; raised to [`MIN_WINDOW`] if smaller.
     pub window: u32,
-    /// Dollars that must be sellable into the pool, and buyable from it, within 2 % of its mean.
+    /// Amount in dollars that must be sellable into the pool, and buyable from it, within 2 % of its mean.
     pub minimum_depth: Usd,
 }
 
-/// One pool's price of a token.
+/// Price of a token in one pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolMean {
-    /// The pool.
+    /// Address of the pool.
     pub pool: Address,
-    /// Dollars for one whole token: the mean over the rules' window.
+    /// Price of one whole token in dollars: the mean over the rules' window.
     pub usd: Usd,
-    /// Dollars by the mean over the last [`LATELY`] seconds; `None` if the pool was too shallow in them.
+    /// Price in dollars over the last [`LATELY`] seconds; `None` if the pool was too shallow in that time.
     pub lately: Option<Usd>,
 }
 
-/// The pools that price a token, at least one, cheapest first.
+/// Qualifying pools of a token, at least one, lowest price first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolPrices {
-    /// The pools.
+    /// Prices per pool.
     pub pools: Vec<PoolMean>,
-    /// The time the means are taken over.
+    /// Window of the means.
     pub window: Duration,
-    /// Time of the block that was read, in seconds since the Unix epoch.
+    /// Timestamp of the block that was read, in seconds since the Unix epoch.
     pub read_at: u64,
 }
 
 impl PoolPrices {
-    /// The lower median as one price.
+    /// Returns the lower median as one price.
     pub fn price(&self) -> Option<Price> {
         let middle = self.pools.len().saturating_sub(1) / 2;
         let PoolMean { pool, usd, .. } = *self.pools.get(middle)?;
@@ -102,8 +102,8 @@ impl PoolPrices {
     }
 }
 
-/// Bitmap words and initialised ticks that earlier reads needed. They are requested together with a pool's price, so
-/// that a warm read takes one round trip; the answers, never the hints, decide.
+/// Bitmap words and initialized ticks that earlier reads needed. They are requested together with a pool's price, so
+/// that a warm read takes one round trip. The answers decide, never the hints.
 #[derive(Debug, Default)]
 pub struct TickHints(Mutex<HashMap<Address, Hint>>);
 
@@ -113,7 +113,7 @@ struct Hint {
     ticks: Vec<i32>,
 }
 
-/// Time-weighted prices from the V3 pools of one chain.
+/// TWAP reader for the V3 pools of one chain.
 pub struct TwapPrices {
     reader: PriceReader,
     multicall: Address,
@@ -130,7 +130,7 @@ impl fmt::Debug for TwapPrices {
     }
 }
 
-/// What the chain answered about the pools of some tokens.
+/// State of the pools of some tokens, as the chain returned it.
 #[derive(Debug)]
 pub struct Observed {
     now: u64,
@@ -138,7 +138,7 @@ pub struct Observed {
     of: Vec<(Address, Vec<ObservedPool>)>,
 }
 
-/// State and memory of one pool.
+/// State and oracle data of one pool.
 #[derive(Debug)]
 struct ObservedPool {
     address: Address,
@@ -146,15 +146,15 @@ struct ObservedPool {
     spacing: i32,
     tick: i32,
     liquidity: u128,
-    /// Its balances of the token and of the anchor, raw.
+    /// Pool's balances of the token and of the anchor, in raw units.
     held: [U256; 2],
-    /// `None` if the pool does not remember the whole window.
+    /// Cumulative oracle values; `None` if the pool's oracle does not cover the whole window.
     totals: Option<UniswapV3Pool::observeReturn>,
     words: BTreeMap<i16, U256>,
     nets: BTreeMap<i32, i128>,
 }
 
-/// The calls that read one pool.
+/// Calls that read one pool.
 struct Question {
     pool: Address,
     anchor: Address,
@@ -166,7 +166,7 @@ struct Question {
     ladder: Ladder,
 }
 
-/// Words and ticks of a pool that are still to be read.
+/// Words and ticks of a pool that are still missing.
 struct Wanted<'a> {
     pool: &'a mut ObservedPool,
     words: Vec<i16>,
@@ -179,7 +179,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The calls that read some bitmap words and ticks of a pool.
+/// Calls that read bitmap words and ticks of a pool.
 #[derive(Default)]
 struct Ladder {
     words: Vec<(i16, Call<UniswapV3Pool::tickBitmapCall>)>,
@@ -199,11 +199,11 @@ impl Ladder {
 }
 
 impl TwapPrices {
-    /// For a network with Multicall3 and the V3 factory in its book; its wrapped native token and listed stables are the
-    /// anchors.
+    /// Creates a reader for a network with Multicall3 and the V3 factory in its address book. Its wrapped native token
+    /// and its listed base tokens are the anchors.
     ///
     /// # Errors
-    /// [`DiscoveryError::NotHere`] says what the book lacks.
+    /// [`DiscoveryError::NotHere`] with the missing contract.
     pub fn new(provider: DynProvider, network: &Network, rules: TwapRules) -> Result<Self, DiscoveryError> {
         let book = &network.book;
         let missing = |missing| DiscoveryError::NotHere { network: network.name.clone(), missing };
@@ -223,39 +223,39 @@ impl TwapPrices {
         })
     }
 
-    /// The same, read through a provider whose endpoints must say the same, where there is one.
+    /// Reads through a provider whose endpoints must agree, if one is given.
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
         Self { reader: self.reader.witnessed_by(witness), ..self }
     }
 
-    /// The same, which reads `block` instead of the latest one.
+    /// Reads this block instead of the latest one.
     #[must_use]
     pub fn at(self, block: Option<BlockId>) -> Self {
         Self { reader: self.reader.at(block), ..self }
     }
 
-    /// The same without some pools: those a trade is about to move must not be its only witness.
+    /// Excludes some pools: those that a trade is about to move must not be its only price source.
     #[must_use]
     pub fn without(mut self, pools: impl IntoIterator<Item = Address>) -> Self {
         self.left_out.extend(pools);
         self
     }
 
-    /// The same with hints that outlive it.
+    /// Uses hints that outlive this reader.
     #[must_use]
     pub fn hinted_by(self, hints: Arc<TickHints>) -> Self {
         Self { hints, ..self }
     }
 
-    /// Reads the pools of `tokens`, in one round trip, but for the ticks that no hint names: see [`Self::complete`].
+    /// Reads the pools of `tokens` in one round trip. Ticks without a hint are still missing; see [`Self::complete`].
     ///
     /// # Errors
-    /// [`NoPrice`] if the chain cannot be read.
+    /// Returns a [`NoPrice`] if the chain cannot be read.
     pub async fn observe(&self, tokens: &[Address]) -> Result<Observed, NoPrice> {
         let known = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match self.observe_hinted(tokens, &known).await {
-            // Ticks that earlier reads needed may be what the chain could not answer.
+            // The failure may be due to the hinted ticks, so retry without hints.
             Err(_) if !known.is_empty() => self.observe_hinted(tokens, &HashMap::new()).await,
             observed => observed,
         }
@@ -305,9 +305,9 @@ impl TwapPrices {
         Ok(Observed { now, decimals, of: of.collect() })
     }
 
-    /// Reads the words and ticks near the means that no hint has brought, of the pools that may be witnesses given their
-    /// anchors' dollars: no round trip where the hints suffice, at most two. A pool of which something cannot be read is
-    /// no witness.
+    /// Reads the missing words and ticks near the means, for pools that could qualify given their anchors' dollar
+    /// prices. This takes no round trip if the hints suffice, and at most two. A pool with unreadable data does not
+    /// qualify.
     pub async fn complete(&self, observed: &mut Observed, anchors: &BTreeMap<Address, Usd>) {
         let window = self.rules.window;
         let Observed { decimals, of, .. } = observed;
@@ -334,7 +334,7 @@ impl TwapPrices {
         }
     }
 
-    /// Reads words and ticks of pools: of all together, or, where that fails, of each by itself.
+    /// Reads words and ticks of all pools in one request; if that fails, of each pool separately.
     async fn read_wanted(&self, mut wanted: Vec<Wanted<'_>>) {
         if wanted.is_empty() {
             return;
@@ -363,7 +363,8 @@ impl TwapPrices {
         }
     }
 
-    /// Whether a pool may be a witness, by what costs no ticks to read: its memory, its trades, and [`Pair::bound`].
+    /// Returns true if a pool could qualify by criteria that need no ticks: its oracle, its trading, and
+    /// [`Pair::bound`].
     fn may_be_witness(
         &self,
         token: Address,
@@ -377,7 +378,8 @@ impl TwapPrices {
         bound.is_some_and(|bound| bound >= self.rules.minimum_depth) && traded(totals, self.rules.window)
     }
 
-    /// The pools that price each observed token, given its anchors' dollars, or why none does.
+    /// Returns the qualifying pools of each observed token, given its anchors' dollar prices, or the reason why there
+    /// are none.
     pub fn judge(&self, observed: &Observed, anchors: &BTreeMap<Address, Usd>) -> Vec<Result<PoolPrices, NoPrice>> {
         observed.of.iter().map(|(token, pools)| self.judge_token(*token, pools, observed, anchors)).collect()
     }
@@ -401,7 +403,7 @@ impl TwapPrices {
             let Some(mean) = Mean::of(totals, 0, self.rules.window) else { continue };
             let Some(bound) = pair.bound(mean, pool) else { continue };
             if bound < self.rules.minimum_depth {
-                // Its ticks were not read.
+                // The ticks of such a pool were not read.
                 deepest = Some(deepest.map_or(bound, |deepest| deepest.max(bound)));
                 continue;
             }
@@ -434,13 +436,14 @@ impl TwapPrices {
     }
 }
 
-/// Ages at which a pool's running totals are read: even parts of the window, then [`LATELY`] and now.
+/// Returns the ages at which a pool's cumulative values are read, in seconds: even parts of the window, then [`LATELY`]
+/// and zero.
 fn seconds_ago(window: u32) -> Vec<u32> {
     (1..=SAMPLES).rev().map(|part| window / SAMPLES * part).chain([LATELY, 0]).collect()
 }
 
-/// Whether the tick moved within the window. A pool that nobody swaps in keeps one tick, at whatever price its creator
-/// chose.
+/// Returns true if the tick moved within the window. A pool without swaps keeps one tick, at an arbitrary price of its
+/// creator.
 fn traded(totals: &UniswapV3Pool::observeReturn, window: u32) -> bool {
     let ages = seconds_ago(window);
     let ticks: Vec<i64> = totals.tickCumulatives.iter().filter_map(|tick| i64::try_from(*tick).ok()).collect();
@@ -453,7 +456,7 @@ fn traded(totals: &UniswapV3Pool::observeReturn, window: u32) -> bool {
 }
 
 impl ObservedPool {
-    /// `None` where there is no pool, or one that was never given a price.
+    /// Reads a pool; `None` if it does not exist or was never initialized.
     fn read(question: &Question, answers: &Answers) -> Option<Self> {
         let slot0 = question.slot0.take(answers)?;
         let mut pool = Self {
@@ -481,8 +484,8 @@ impl ObservedPool {
         self.nets.extend(ticks);
     }
 
-    /// The ticks from the current one to both ends of the range that counts; `None` if the pool strayed from its mean or
-    /// does not remember one.
+    /// Returns the tick range that must be known: from the current tick to both ends of the relevant range. `None` if
+    /// the pool strayed from its mean or has no mean.
     fn span(&self, window: u32) -> Option<(i32, i32)> {
         let mean = Mean::of(self.totals.as_ref()?, 0, window)?.tick;
         if mean.abs_diff(self.tick) > STRAYED_TICKS.unsigned_abs() {
@@ -490,7 +493,7 @@ impl ObservedPool {
         }
         let low = mean.saturating_sub(NEAR_TICKS).min(self.tick).max(MIN_TICK);
         let high = mean.saturating_add(NEAR_TICKS).max(self.tick).min(MAX_TICK);
-        // The recent mean lies between the two, or a little beyond them; what is not read counts for nothing.
+        // The recent mean is between the two, or slightly beyond; ticks that were not read do not count.
         Some((low.saturating_sub(NEAR_TICKS).max(MIN_TICK), high.saturating_add(NEAR_TICKS).min(MAX_TICK)))
     }
 
@@ -500,7 +503,7 @@ impl ObservedPool {
         (word(low)..=word(high)).filter_map(|word| i16::try_from(word).ok()).collect()
     }
 
-    /// The initialised ticks of the span, as far as its words are known.
+    /// Returns the initialized ticks in the range, as far as its words are known.
     fn span_ticks(&self, window: u32) -> Vec<i32> {
         let Some((low, high)) = self.span(window) else { return Vec::new() };
         let mut ticks = Vec::new();
@@ -530,23 +533,23 @@ impl ObservedPool {
         Hint { words: self.span_words(window), ticks: self.span_ticks(window) }
     }
 
-    /// Whether every word and initialised tick of the span was read.
+    /// Returns true if every word and initialized tick of the range was read.
     fn is_known(&self, window: u32) -> bool {
         self.span(window).is_some() && self.words_wanted(window).0.is_empty() && self.ticks_wanted(window).1.is_empty()
     }
 
-    /// Whether the ticks near `mean` were read.
+    /// Returns true if the ticks near `mean` were read.
     fn reaches(&self, mean: i32, window: u32) -> bool {
         self.span(window).is_some_and(|(low, high)| {
             low <= mean.saturating_sub(NEAR_TICKS) && mean.saturating_add(NEAR_TICKS) <= high
         })
     }
 
-    /// Liquidity in force at `tick`; `None` where what was read contradicts itself.
+    /// Returns the active liquidity at `tick`; `None` if the data is inconsistent.
     fn liquidity_at(&self, tick: i32) -> Option<u128> {
         let liquidity = i128::try_from(self.liquidity).ok()?;
         let sum = |low: i32, high: i32| {
-            // `low` is never above `high`: a range whose start lies behind its end would panic.
+            // `low` is never above `high`: a reversed range would panic.
             let mut nets = self.nets.range(low..=high).filter(|(tick, _)| **tick > low).map(|(_, net)| *net);
             nets.try_fold(0_i128, i128::checked_add)
         };
@@ -558,7 +561,8 @@ impl ObservedPool {
         u128::try_from(there).ok()
     }
 
-    /// Token1 within [`NEAR_TICKS`] below `mean` and token0 within as many above it, in raw units.
+    /// Returns the token1 within [`NEAR_TICKS`] below `mean`, and the token0 within [`NEAR_TICKS`] above it, in raw
+    /// units.
     fn near(&self, mean: i32) -> Option<(U256, U256)> {
         let side = |low: i32, high: i32, between: fn(U256, U256, u128, bool) -> Result<U256, MathError>| {
             let inner = self.nets.range(low..high).map(|(tick, _)| *tick).filter(|tick| *tick > low);
@@ -576,18 +580,19 @@ impl ObservedPool {
     }
 }
 
-/// What a pool was like over the window.
+/// Means of a pool over a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mean {
-    /// The arithmetic mean of ticks, rounded down.
+    /// Arithmetic mean of the tick, rounded down.
     tick: i32,
-    /// The harmonic mean of liquidity.
+    /// Harmonic mean of the liquidity.
     liquidity: u128,
 }
 
 impl Mean {
-    /// From the running totals at number `from`, so many seconds ago, and at the last, which is now, as the
-    /// periphery's `OracleLibrary.consult` does it. Totals wrap, so only their differences mean anything.
+    /// Computes the means between the cumulative values at index `from`, which is `window` seconds old, and the last
+    /// one, which is current. This follows `OracleLibrary.consult` of Uniswap's v3-periphery. Cumulative values wrap,
+    /// so only their differences are meaningful.
     fn of(observed: &UniswapV3Pool::observeReturn, from: usize, window: u32) -> Option<Self> {
         let [start, .., end] = observed.tickCumulatives.get(from..)? else { return None };
         let moved = i64::try_from(end.wrapping_sub(*start)).ok()?;
@@ -599,7 +604,7 @@ impl Mean {
         Some(Self { tick, liquidity: u128::try_from(liquidity).ok()? })
     }
 
-    /// As [`ObservedPool::near`], if the mean liquidity stood at every tick.
+    /// Computes the amounts of [`ObservedPool::near`] for the mean liquidity at every tick.
     fn near(self) -> Option<(U256, U256)> {
         let price = |tick: i32| sqrt_price_at_tick(tick).ok();
         let (low, high) = (self.tick.checked_sub(NEAR_TICKS)?, self.tick.checked_add(NEAR_TICKS)?);
@@ -609,7 +614,7 @@ impl Mean {
     }
 }
 
-/// A token and its anchor in a pool.
+/// Token and anchor of a pool.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     token_is_first: bool,
@@ -619,7 +624,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// `None` where decimals or the anchor's dollars are not known.
+    /// Creates a pair; `None` if decimals or the anchor's dollar price are unknown.
     fn of(
         token: Address,
         anchor: Address,
@@ -634,7 +639,7 @@ impl Pair {
         })
     }
 
-    /// Dollars for one whole token at `tick`, rounded down.
+    /// Returns the price of one whole token at `tick` in dollars, rounded down.
     fn price(self, tick: i32) -> Option<Usd> {
         let sqrt_price = sqrt_price_at_tick(tick).ok()?;
         let (squared, unit) = (big(sqrt_price).pow(2), BigUint::from(1u8) << 192u32);
@@ -647,20 +652,20 @@ impl Pair {
         Usd::value_of(one, self.anchor_usd, Rounding::Down).ok()
     }
 
-    /// Dollars for one whole token at `mean`, and the dollars that can be traded near it: the lesser of the two
-    /// directions, by the ticks of now and by the mean's liquidity.
+    /// Returns the price of one whole token at `mean`, and the tradable amount near it, both in dollars. The amount is
+    /// the smaller of both directions, and of the current ticks and the mean liquidity.
     fn value(self, mean: Mean, pool: &ObservedPool) -> Option<(Usd, Usd)> {
         let usd = self.price(mean.tick)?;
         let now = pool.near(mean.tick).and_then(|near| self.depth(usd, near)).unwrap_or(Usd::ZERO);
         Some((usd, now.min(self.depth_over_time(usd, mean))))
     }
 
-    /// The most that a pool's depth near `mean` can come to, whatever its ticks say: by the mean's liquidity, and by the
-    /// tokens that it holds. `None` if the token is worth nothing there.
+    /// Returns an upper bound of a pool's depth near `mean`, independent of its ticks: by the mean liquidity and by its
+    /// balances. `None` if the token's value is zero there.
     fn bound(self, mean: Mean, pool: &ObservedPool) -> Option<Usd> {
         let usd = self.price(mean.tick).filter(|usd| !usd.is_zero())?;
         let [own, of_anchor] = pool.held;
-        // More than can be counted is no bound.
+        // A value that overflows does not bound the depth.
         let held = self.lesser(usd, of_anchor, own);
         let over_time = self.depth_over_time(usd, mean);
         Some(held.map_or(over_time, |held| held.min(over_time)))
@@ -670,13 +675,13 @@ impl Pair {
         mean.near().and_then(|near| self.depth(usd, near)).unwrap_or(Usd::ZERO)
     }
 
-    /// Dollars of token1 below a price and of token0 above it, the lesser.
+    /// Returns the smaller dollar value of the token1 below a price and the token0 above it.
     fn depth(self, usd: Usd, (below, above): (U256, U256)) -> Option<Usd> {
         let (of_anchor, own) = if self.token_is_first { (below, above) } else { (above, below) };
         self.lesser(usd, of_anchor, own)
     }
 
-    /// The lesser of the dollars of two raw amounts, where the token is worth `usd`.
+    /// Returns the smaller dollar value of two raw amounts, at a token price of `usd`.
     fn lesser(self, usd: Usd, of_anchor: U256, own: U256) -> Option<Usd> {
         let of_anchor = TokenAmount::new(of_anchor, self.anchor_decimals).ok()?;
         let own = TokenAmount::new(own, self.own_decimals).ok()?;
@@ -699,7 +704,7 @@ mod tests {
 
     #[test]
     fn means_round_down_and_totals_may_wrap() {
-        // 1800 s at a liquidity of 2^64 add 1800 · 2^64 to the total, here across its end.
+        // 1800 s at a liquidity of 2^64 add 1800 · 2^64 to the cumulative value, here across its wrap.
         let step = U160::from(1800) << 64;
         let start = U160::MAX - U160::from(5);
         let mean = Mean::of(&observed([10, 9], [start, start.wrapping_add(step)]), 0, 1800).unwrap();
@@ -707,7 +712,7 @@ mod tests {
         let mean = Mean::of(&observed([0, 1800 * 7 + 1799], [U160::ZERO, step]), 0, 1800).unwrap();
         assert_eq!(mean.tick, 7);
         assert!(Mean::of(&observed([0, 0], [start, start]), 0, 1800).is_none());
-        // The last 30 of 1800 seconds by themselves: at tick 8, after 1770 at tick 2; liquidity 2^64 and then 2^60.
+        // The last 30 of 1800 seconds alone: tick 8 after 1770 s at tick 2; liquidity 2^64 and then 2^60.
         let total = U160::from(1770) << 64;
         let both = UniswapV3Pool::observeReturn {
             tickCumulatives: [0_i64, 1_770 * 2, 1_770 * 2 + 30 * 8].map(|tick| I56::try_from(tick).unwrap()).to_vec(),
@@ -726,17 +731,17 @@ mod tests {
     #[test]
     fn dollars_come_by_way_of_the_anchor() {
         let dollar: Usd = "1".parse().unwrap();
-        // USDC (6 decimals) first, WETH (18) second: 1.0001^195135 raw WETH per raw USDC is
-        // 3,355.97… USDC for one WETH, by decimal arithmetic outside this program.
+        // USDC (6 decimals) first, WETH (18) second: 1.0001^195135 raw WETH per raw USDC is 3,355.97… USDC for one
+        // WETH, computed independently with decimal arithmetic.
         let pair = Pair { token_is_first: false, own_decimals: 18, anchor_decimals: 6, anchor_usd: dollar };
         let usd = pair.price(195_135).unwrap();
         assert_eq!(usd.to_fixed(4, Rounding::Down), "3355.9720");
-        // The other way round: USDC priced by WETH at that many dollars is a dollar again.
+        // In the other direction, USDC priced by WETH at that dollar price is one dollar again.
         let back = Pair { token_is_first: true, own_decimals: 6, anchor_decimals: 18, anchor_usd: usd };
         assert_eq!(back.price(195_135).unwrap().to_fixed(6, Rounding::Up), "1.000000");
     }
 
-    /// A pool of two tokens with 18 decimals at tick 0, with positions as `(low, high, liquidity)`.
+    /// Builds a pool of two tokens with 18 decimals at tick `tick`, with positions as `(low, high, liquidity)`.
     fn pool(tick: i32, positions: &[(i32, i32, u128)]) -> ObservedPool {
         let mut nets: BTreeMap<i32, i128> = BTreeMap::new();
         let mut liquidity = 0;
@@ -767,12 +772,12 @@ mod tests {
         // The same liquidity in one tick: 10^6 × (1 − 1.0001^−0.5) is 49.99 on one side, and nothing on the other.
         assert_eq!(depth(0, &[(0, 1, million)], million), 0);
         assert_eq!(depth(0, &[(-1, 1, million)], million), 49);
-        // Parked on one side of the price, or far away on both.
+        // Liquidity parked on one side of the price, or far away on both sides.
         assert_eq!(depth(0, &[(-10_000, 0, million * 100), (-1, 1, unit)], million * 100), 0);
         assert_eq!(depth(0, &[(-9_000, -300, million), (300, 9_000, million), (-1, 1, million)], million), 49);
-        // Provided for a moment: the window's mean bounds it.
+        // Liquidity provided for a moment is limited by the window's mean.
         assert_eq!(depth(0, &[(-10_000, 10_000, million)], unit * 1_000), 9);
-        // The price of now stands elsewhere: the ticks between count the same.
+        // If the current price is elsewhere, the ticks near the mean still count the same.
         assert_eq!(depth(500, &[(-10_000, 10_000, million)], million), 9_949);
         assert_eq!(depth(-500, &[(-300, 300, million), (-10_000, 300, unit)], million), 9_949);
     }

@@ -1,4 +1,4 @@
-//! V2 pairs: the constant product with a fee of 0.3 %, rounded as the pair and its library do
+//! V2 pairs: constant product with a fee of 0.3 %, rounded like the pair and its library
 //! (`UniswapV2Library.getAmountOut` / `getAmountIn`).
 
 use alloy::primitives::{Address, U256};
@@ -6,20 +6,20 @@ use alloy::primitives::{Address, U256};
 use super::pool::{Exact, PoolError, PoolQuote};
 use super::ratio::Ratio;
 
-/// The fee of every V2 pair, in hundredths of a basis point.
+/// Fee of every V2 pair, in hundredths of a basis point.
 pub const FEE_PIPS: u32 = 3000;
 
-/// The most a pair can count of one token: its reserves are `uint112`.
+/// Maximum reserve of a pair, a `uint112`.
 const MAX_RESERVE: U256 = U256::from_limbs([u64::MAX, (1 << 48) - 1, 0, 0]);
 
-/// A pair's state at one block.
+/// State of a pair at one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct V2Pool {
-    /// The pair contract.
+    /// Address of the pair contract.
     pub address: Address,
-    /// The token with the lower address.
+    /// Token with the lower address.
     pub token0: Address,
-    /// The token with the higher address.
+    /// Token with the higher address.
     pub token1: Address,
     /// Reserve of `token0` in raw units (a `uint112` on chain).
     pub reserve0: u128,
@@ -28,8 +28,11 @@ pub struct V2Pool {
 }
 
 impl V2Pool {
-    /// The whole amount swapped through the pair. An input that would overflow the pair's counters
-    /// and an output at or above its reserve are insufficient liquidity: the pair reverts on them.
+    /// Quotes a swap of the whole amount.
+    ///
+    /// # Errors
+    /// Returns a [`PoolError`] for an amount of zero, an input that would overflow the pair's reserves, or an output at
+    /// or above its reserve. The pair reverts in these cases.
     pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
         let exhausted = PoolError::InsufficientLiquidity { pool: self.address };
         let (reserve_in, reserve_out) =
@@ -41,7 +44,7 @@ impl V2Pool {
         if reserve_in.is_zero() || reserve_out.is_zero() || exact.amount() > MAX_RESERVE {
             return Err(exhausted);
         }
-        // Nothing below overflows 256 bits: amount and reserves are below 2^112, the constants below 2^10.
+        // No overflow of 256 bits is possible: amount and reserves are below 2^112, the constants below 2^10.
         let (amount_in, amount_out) = match exact {
             Exact::In(amount_in) => {
                 let with_fee = amount_in * U256::from(997);
@@ -62,7 +65,7 @@ impl V2Pool {
         Ok(PoolQuote { amount_in, amount_out, ticks_crossed: 0 })
     }
 
-    /// The pair after a swap that it quoted.
+    /// Returns the pair's state after a swap that it quoted.
     pub(super) fn after(&self, zero_for_one: bool, quote: &PoolQuote) -> Result<Self, PoolError> {
         let exhausted = || PoolError::InsufficientLiquidity { pool: self.address };
         let raw = |amount: U256| u128::try_from(amount).map_err(|_| exhausted());
@@ -77,7 +80,7 @@ impl V2Pool {
         Ok(Self { reserve0, reserve1, ..self.clone() })
     }
 
-    /// Reserve out over reserve in; nothing for an empty pair.
+    /// Returns the output reserve divided by the input reserve; `None` for an empty pair.
     pub fn mid_price(&self, zero_for_one: bool) -> Option<Ratio> {
         let (reserve_in, reserve_out) =
             if zero_for_one { (self.reserve0, self.reserve1) } else { (self.reserve1, self.reserve0) };
@@ -110,7 +113,7 @@ mod tests {
         assert_eq!(pair.quote(true, Exact::Out(U256::MAX)), Err(exhausted.clone()));
         assert_eq!(pair.quote(true, Exact::In(U256::MAX)), Err(exhausted.clone()));
         assert_eq!(pair.quote(true, Exact::In(U256::ZERO)), Err(PoolError::ZeroAmount));
-        // 1,000,000 × 1,999,999 × 1000 / (1 × 997) + 1
+        // 1,000,000 × 1,999,999 × 1000 / (1 × 997) + 1.
         let last = pair.quote(true, Exact::Out(U256::from(1_999_999))).unwrap();
         assert_eq!(last.amount_in, U256::from(2_006_017_051_154u64));
         // reserve_in + amount must still fit 112 bits.

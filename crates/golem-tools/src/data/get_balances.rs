@@ -1,4 +1,4 @@
-//! `get_balances`: what an account holds, per chain, with dollars where a price exists.
+//! `get_balances`: token balances of an account per chain, with dollar values where a price exists.
 
 use alloy::primitives::Address;
 use alloy::providers::bindings::IMulticall3;
@@ -18,79 +18,79 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::token::{self, Token, TokenId};
 
-/// The tool.
+/// Definition of the `get_balances` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetBalances>();
 
-/// Tokens that one call may name.
+/// Maximum number of tokens per call.
 const MOST_TOKENS: usize = 50;
 
-/// Parameters.
+/// Parameters of `get_balances`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Chain name, alias or decimal id; without it, every configured chain.
     #[serde(default)]
     chain: Option<String>,
-    /// Token symbols or 0x addresses; without them, the coin and every listed token.
+    /// Token symbols or 0x addresses; defaults to the native token and every listed token.
     #[serde(default)]
     tokens: Option<Vec<String>>,
-    /// The account to look at; without it, the wallet.
+    /// Account to query; defaults to the wallet.
     #[serde(default)]
     account: Option<String>,
 }
 
-/// Result.
+/// Result of `get_balances`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The account.
+    /// Address of the account.
     account: String,
-    /// Dollars over all chains, of what has a price.
+    /// Total value over all chains, in dollars. Tokens without a price are not counted.
     total_usd: String,
-    /// Whether everything held has a price and was counted.
+    /// True if every non-zero balance has a price and is counted.
     all_priced: bool,
     /// One entry per chain.
     chains: Vec<ChainBalances>,
-    /// Configured chains that could not be reached: what is held there is not counted.
+    /// Configured chains that could not be reached; their balances are not counted.
     not_reached: Vec<String>,
 }
 
-/// What is held on one chain, all of it of one block.
+/// Balances on one chain, all read in the same block.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChainBalances {
-    /// The chain's name.
+    /// Name of the chain.
     chain: String,
-    /// The chain's id.
+    /// EIP-155 chain id.
     chain_id: u64,
-    /// The block it was read in.
+    /// Number of the block that was read.
     block_number: u64,
-    /// Dollars on this chain, of what has a price.
+    /// Total value on this chain, in dollars. Tokens without a price are not counted.
     total_usd: String,
-    /// One entry per token; where no tokens were named, only those held.
+    /// One entry per token. If no tokens were named, only non-zero balances are listed.
     balances: Vec<Balance>,
 }
 
-/// One token's balance.
+/// Balance of one token.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Balance {
-    /// Symbol, cleaned.
+    /// Symbol, with control characters removed.
     token: String,
-    /// The contract; absent for the chain's coin.
+    /// Contract address; absent for the native token.
     address: Option<String>,
-    /// Digits after the point.
+    /// Number of decimals.
     decimals: u8,
-    /// In whole tokens, as a decimal.
+    /// Balance in whole tokens, as a decimal.
     amount: String,
-    /// In the smallest unit.
+    /// Balance in raw units, as an integer.
     raw: String,
-    /// Dollars for one whole token.
+    /// Price of one whole token, in dollars; absent without a price.
     price_usd: Option<String>,
-    /// Dollars for the balance, rounded down to twelve digits.
+    /// Value of the balance in dollars, rounded down to twelve decimals; absent without a price.
     value_usd: Option<String>,
-    /// Why there is no price, where there is none.
+    /// Reason why there is no price; absent with a price.
     no_price: Option<String>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `get_balances`; see [`TOOL_DEF`].
 pub struct GetBalances;
 
 impl ReadTool for GetBalances {
@@ -178,7 +178,7 @@ impl ReadTool for GetBalances {
     }
 }
 
-/// The tokens named, or the coin and the list.
+/// Resolves the named tokens, or lists the native token and every listed token.
 async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<Token>, ToolError> {
     let network = chain.network();
     if let Some(named) = named {
@@ -186,11 +186,11 @@ async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<T
     }
     let addresses: Vec<Address> = network.book.tokens().iter().map(|token| token.address).collect();
     let listed = token::read(&addresses, network, chain.client.agreed()).await?;
-    // A listed token that is not there, or not as the list says, has no balance that could be used.
+    // A listed token whose contract is missing or differs from the list has no usable balance.
     Ok(std::iter::once(Token::native(network)).chain(listed.into_iter().flatten()).collect())
 }
 
-/// Balances of one block.
+/// Balances read in one block.
 struct Held {
     block_number: u64,
     balances: Vec<(Token, TokenAmount)>,
@@ -233,7 +233,7 @@ async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Ve
     Ok(Held { block_number, balances })
 }
 
-/// Adds prices; where no tokens were named, what is not held is left out.
+/// Adds prices. Unless `all` is set, zero balances are left out.
 async fn value(chain: &WorldChain, held: Held, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
     let network = chain.network();
     let kept: Vec<_> = held.balances.into_iter().filter(|(_, amount)| all || !amount.raw().is_zero()).collect();

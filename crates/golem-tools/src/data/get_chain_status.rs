@@ -1,4 +1,4 @@
-//! `get_chain_status`: is a chain well, and how far is it?
+//! `get_chain_status`: health and latest block of each configured chain.
 
 use alloy::consensus::BlockHeader;
 use alloy::eips::BlockNumberOrTag;
@@ -17,13 +17,13 @@ use bardo_base::units::TokenAmount;
 use golem_chain::network::{NetworkKind, UniswapVersion};
 use golem_chain::provider::{Condition, ProviderError};
 
-/// The tool.
+/// Definition of the `get_chain_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
 
-/// How long the monitor's first look is waited for.
+/// Timeout for the health monitor's first poll.
 const FIRST_LOOK: std::time::Duration = std::time::Duration::from_millis(300);
 
-/// Parameters.
+/// Parameters of `get_chain_status`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -32,56 +32,56 @@ pub struct Params {
     chain: Option<String>,
 }
 
-/// Result.
+/// Result of `get_chain_status`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Whether every chain asked about is healthy.
+    /// True if every requested chain is healthy.
     all_healthy: bool,
     /// One entry per chain.
     chains: Vec<ChainStatus>,
 }
 
-/// One chain.
+/// Status of one chain.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ChainStatus {
-    /// The name it is configured under.
+    /// Configured name of the chain.
     chain: String,
-    /// EIP-155 id; absent where the chain never answered.
+    /// EIP-155 chain id; absent if the chain has never answered.
     chain_id: Option<u64>,
-    /// `devnet`, `test` or `real`: whose money moves on it.
+    /// Kind of network: `devnet`, `test` or `real`; absent if the chain has never answered.
     money: Option<&'static str>,
-    /// `healthy`, `degraded`, `down` or `unproven`.
+    /// Condition: `healthy`, `degraded`, `down` or `unproven`.
     condition: &'static str,
-    /// The latest block's number.
+    /// Number of the latest block.
     block_number: Option<u64>,
-    /// Its time, in seconds since the Unix epoch.
+    /// Timestamp of the latest block, in seconds since the Unix epoch.
     block_timestamp: Option<u64>,
-    /// Its base fee in gwei, as a decimal.
+    /// Base fee of the latest block in gwei, as a decimal.
     base_fee_gwei: Option<String>,
-    /// Moving average of the time to an answer, in milliseconds.
+    /// Moving average of the response time, in milliseconds.
     latency_ms: Option<u64>,
-    /// Uniswap versions that can be worked with here.
+    /// Supported Uniswap versions on this chain.
     uniswap: Vec<&'static str>,
-    /// Each endpoint, in the configured order.
+    /// RPC endpoints, in the configured order.
     endpoints: Vec<EndpointStatus>,
-    /// What went wrong last, if anything did.
+    /// Most recent error, if any.
     last_error: Option<String>,
 }
 
-/// One endpoint of a chain.
+/// Status of one RPC endpoint of a chain.
 #[derive(Debug, Serialize, JsonSchema)]
 struct EndpointStatus {
-    /// Its host; never the whole URL, which may hold a key.
+    /// Host of the endpoint. The full URL is never shown, because it may contain a key.
     endpoint: String,
-    /// `healthy`, `degraded`, `down` or `unproven`.
+    /// Condition: `healthy`, `degraded`, `down` or `unproven`.
     condition: &'static str,
-    /// Moving average of the time to an answer, in milliseconds.
+    /// Moving average of the response time, in milliseconds.
     latency_ms: Option<u64>,
-    /// Blocks behind the furthest endpoint of its chain.
+    /// Number of blocks behind the most advanced endpoint of the chain.
     lag_blocks: Option<u64>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `get_chain_status`; see [`TOOL_DEF`].
 pub struct GetChainStatus;
 
 impl ReadTool for GetChainStatus {
@@ -148,19 +148,20 @@ impl ReadTool for GetChainStatus {
     }
 }
 
-/// The latest block as the chain gives it now.
+/// Latest block, read directly from the chain.
 struct Head {
     number: u64,
     timestamp: u64,
     base_fee: Option<u64>,
 }
 
-/// Waits a moment for the monitor's first look where it has had none yet: a process that makes one call asks at once.
+/// Waits up to [`FIRST_LOOK`] for the monitor's first poll. A process that makes a single call would otherwise see only
+/// `unproven`.
 async fn looked_at_once(chain: &WorldChain) {
     let mut health = chain.client.health_handle();
     let now = health.now();
     if now.condition == Condition::Unproven && !now.endpoints.is_empty() {
-        // Without an answer in this time the endpoint is told as unproven, which it then is.
+        // An endpoint that does not answer within this time is reported as unproven.
         let _looked = tokio::time::timeout(FIRST_LOOK, health.next()).await;
     }
 }
@@ -176,7 +177,7 @@ async fn head(chain: &WorldChain) -> Result<Head, ProviderError> {
 fn status(chain: &WorldChain, head: Result<Head, ProviderError>) -> ChainStatus {
     let network = chain.network();
     let health = chain.client.health();
-    // The monitor looks now and then; an answer just got, or not, is newer than what it knows.
+    // The direct read is newer than the last poll of the monitor.
     let condition = match (&head, health.condition) {
         (Err(_), _) => Condition::Down,
         (Ok(_), Condition::Unproven) => Condition::Healthy,

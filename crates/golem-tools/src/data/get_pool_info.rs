@@ -1,4 +1,4 @@
-//! `get_pool_info`: the pools between two tokens, with price, fee and what they hold.
+//! `get_pool_info`: Uniswap pools of two tokens, with price, fee and holdings.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
@@ -19,59 +19,60 @@ use golem_protocols::uniswap::discovery::Reach;
 use golem_protocols::uniswap::pool::Pool;
 use golem_protocols::uniswap::ratio::Ratio;
 
-/// The tool.
+/// Definition of the `get_pool_info` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetPoolInfo>();
 
-/// Parameters.
+/// Parameters of `get_pool_info`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// One token: symbol or 0x address.
+    /// First token: symbol or 0x address.
     token_a: String,
-    /// The other token: symbol or 0x address.
+    /// Second token: symbol or 0x address.
     token_b: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Only V3 pools of this fee in hundredths of a basis point: 100, 500, 3000 or 10000.
+    /// Fee tier in hundredths of a basis point: 100, 500, 3000 or 10000. If given, only V3 pools of this tier are
+    /// listed.
     #[serde(default)]
     fee_tier: Option<u32>,
 }
 
-/// Result.
+/// Result of `get_pool_info`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Symbol of the first token.
     token_a: String,
     /// Symbol of the second token.
     token_b: String,
-    /// The chain's name.
+    /// Name of the chain.
     chain: String,
-    /// The block all figures are of.
+    /// Number of the block that was read.
     block_number: u64,
-    /// How many pools there are.
+    /// Number of listed pools.
     pool_count: usize,
-    /// The fullest first.
+    /// Pools, ordered by dollar value, largest first.
     pools: Vec<PoolInfo>,
 }
 
-/// One pool.
+/// State of one pool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PoolInfo {
-    /// Its address.
+    /// Address of the pool.
     pool: String,
-    /// `V2` or `V3`.
+    /// Uniswap version: `V2` or `V3`.
     version: String,
-    /// Its fee in hundredths of a basis point: 3000 is 0.3 %.
+    /// Fee in hundredths of a basis point: 3000 is 0.3 %.
     fee_tier: u32,
-    /// Whole tokens of the second for one of the first, fee not counted.
+    /// Price of the first token in whole second tokens, without the fee.
     price_b_per_a: Option<String>,
-    /// Whole tokens of the first for one of the second, fee not counted.
+    /// Price of the second token in whole first tokens, without the fee.
     price_a_per_b: Option<String>,
-    /// What it holds of the first token.
+    /// Pool's balance of the first token, in whole tokens.
     held_a: String,
-    /// What it holds of the second token.
+    /// Pool's balance of the second token, in whole tokens.
     held_b: String,
-    /// Dollars it holds; absent where a price is missing.
+    /// Value of both balances in dollars; absent if a price is missing.
     value_usd: Option<String>,
     /// V3: liquidity in range, in the protocol's own unit.
     liquidity: Option<String>,
@@ -79,7 +80,7 @@ struct PoolInfo {
     tick: Option<i32>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `get_pool_info`; see [`TOOL_DEF`].
 pub struct GetPoolInfo;
 
 impl ReadTool for GetPoolInfo {
@@ -216,7 +217,7 @@ fn wrapped(chain: &WorldChain, token: &Token) -> Result<Address, ToolError> {
     })
 }
 
-/// A price in raw units as whole tokens of `out` for one whole token of `paid`, to 12 places.
+/// Converts a price in raw units to whole tokens of `out` for one whole token of `paid`, with 12 decimals.
 fn per_whole(raw: Option<Ratio>, paid: &Token, out: &Token) -> Option<String> {
     let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals)).map(Ratio::whole);
     Some(raw?.times(&ten(paid.decimals)?).over(&ten(out.decimals)?)?.to_fixed(12))

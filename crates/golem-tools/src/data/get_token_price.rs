@@ -1,4 +1,4 @@
-//! `get_token_price`: what one whole token is worth in dollars, who says so, and how old that is.
+//! `get_token_price`: dollar price of one whole token, with its source and age.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 
-/// The tool.
+/// Definition of the `get_token_price` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetTokenPrice>();
 
-/// Parameters.
+/// Parameters of `get_token_price`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -23,28 +23,28 @@ pub struct Params {
     chain: String,
 }
 
-/// Result.
+/// Result of `get_token_price`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The token's symbol.
+    /// Symbol of the token.
     token: String,
-    /// Its contract; for the chain's coin the one that wraps it.
+    /// Contract address; for the native token, the address of its wrapped token.
     address: String,
-    /// The chain's name.
+    /// Name of the chain.
     chain: String,
-    /// Dollars for one whole token, as a decimal.
+    /// Price of one whole token in dollars, as a decimal.
     price_usd: String,
-    /// Who says so.
+    /// Source of the price.
     source: String,
-    /// Whether the price follows the market; a fixed one, as test networks have, does not.
+    /// True if the price follows the market. Fixed prices, as used on test networks, do not.
     live: bool,
-    /// When it was stated, in seconds since the Unix epoch by the chain's time.
+    /// Time at which the source published the price, in seconds since the Unix epoch by the chain's clock.
     observed_at: Option<u64>,
-    /// How old it was in the block it was read in, in seconds.
+    /// Age of the price in the block that was read, in seconds.
     age_seconds: Option<u64>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `get_token_price`; see [`TOOL_DEF`].
 pub struct GetTokenPrice;
 
 impl ReadTool for GetTokenPrice {

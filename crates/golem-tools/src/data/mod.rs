@@ -1,4 +1,4 @@
-//! What is on the chains: their state, tokens, balances, prices.
+//! Data tools: chain status, tokens, balances, pools and prices.
 
 pub mod get_balances;
 pub mod get_chain_status;

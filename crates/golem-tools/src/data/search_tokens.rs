@@ -1,4 +1,4 @@
-//! `search_tokens`: which tokens are known on a chain, and what is at an address?
+//! `search_tokens`: finds the known tokens of a chain, and inspects the token at an address.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ use bardo_base::model::{
 use bardo_base::text::nearest;
 use golem_chain::token::{self, Token, TokenError, TokenId};
 
-/// The tool.
+/// Definition of the `search_tokens` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<SearchTokens>();
 
-/// Parameters.
+/// Parameters of `search_tokens`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -23,7 +23,7 @@ pub struct Params {
     query: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// At most so many tokens.
+    /// Maximum number of tokens in the result.
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 100))]
     limit: u32,
@@ -33,37 +33,37 @@ fn ten() -> u32 {
     10
 }
 
-/// Result.
+/// Result of `search_tokens`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The chain's name.
+    /// Name of the chain.
     chain: String,
-    /// The chain's id.
+    /// EIP-155 chain id.
     chain_id: u64,
-    /// How many tokens fit, those beyond the limit included.
+    /// Number of matching tokens, including those beyond the limit.
     total: u64,
-    /// The best fits first.
+    /// Matching tokens, best match first.
     tokens: Vec<Found>,
 }
 
-/// One token.
+/// One matching token.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Found {
-    /// Its symbol, cleaned.
+    /// Symbol, with control characters removed.
     symbol: String,
-    /// Its name, cleaned.
+    /// Name, with control characters removed.
     name: String,
-    /// Digits after the point of its amounts.
+    /// Number of decimals.
     decimals: u8,
-    /// Its contract; absent for the chain's own coin.
+    /// Contract address; absent for the native token.
     address: Option<String>,
-    /// Whether it is the coin or on the network's list.
+    /// True for the native token and for tokens on the network's list.
     listed: bool,
-    /// Why it is not traded, if it imitates another token.
+    /// Warning if the token imitates another token and is therefore not traded.
     warning: Option<String>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `search_tokens`; see [`TOOL_DEF`].
 pub struct SearchTokens;
 
 impl ReadTool for SearchTokens {
@@ -140,7 +140,8 @@ impl ReadTool for SearchTokens {
     }
 }
 
-/// Listed tokens that fit, the exact symbol first, then by how early the query stands in it.
+/// Returns the listed tokens that match. An exact symbol comes first, then the others by the position of the query in
+/// the symbol, then matches in the name.
 fn listed(chain: &WorldChain, query: &str) -> Vec<Found> {
     let network = chain.network();
     let query = query.to_lowercase();
@@ -175,7 +176,7 @@ fn listed(chain: &WorldChain, query: &str) -> Vec<Found> {
     fitting.into_iter().map(|(_, found)| found).collect()
 }
 
-/// What is at an address, an imitation included.
+/// Reads the token at an address, including a token that imitates another one.
 async fn at_address(chain: &WorldChain, query: &str) -> Result<Found, ToolError> {
     let network = chain.network();
     let provider = chain.client.agreed();

@@ -1,5 +1,5 @@
-//! With whose hands writes act: the pipeline they go through, the account that signs, and how the operator's
-//! consent is come by. The engine decides nothing of it: the pipeline does.
+//! Means by which writes act: the pipeline, the signing account, the approval mode and paper mode. The engine passes
+//! them on; the pipeline makes the decisions.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use bardo_safety::operator::OperatorRules;
 use bardo_safety::paper::PaperLedger;
 use bardo_safety::pipeline::Pipeline;
 
-/// What an executor needs to act, rather than to read only.
+/// Means by which an executor can perform writes, not only reads.
 #[derive(Debug, Clone)]
 pub struct Acting {
-    /// The only way to a signature.
+    /// Write pipeline. No other path leads to a signature.
     pub pipeline: Pipeline,
-    /// Whose money it is, and who signs.
+    /// Account that pays and signs.
     pub account: Arc<dyn Account>,
-    /// The phase of whoever acts, as it stands at each call. A call may tighten it, never loosen it.
+    /// Current phase of the actor, read at each call. A call may tighten it, never loosen it.
     pub phase: watch::Receiver<Phase>,
-    /// How consent is come by where a call does not say.
+    /// Approval mode for calls that do not set one.
     pub approve: ApprovalMode,
     /// Paper mode of this account.
     pub paper: Paper,
 }
 
 impl Acting {
-    /// A copy that goes through the paper ledger, provided that paper mode was on then and there is one.
+    /// Returns a copy that uses the paper ledger, if paper mode was on at `then` and a paper ledger exists.
     pub fn as_of(&self, then: PaperThen) -> Self {
         let mut acting = self.clone();
         if let Some(desk) = self.paper.desk().filter(|_| then.on()) {
@@ -39,35 +39,35 @@ impl Acting {
         acting
     }
 
-    /// True if a call that began then can only be rehearsed: there is no paper ledger, or the mode has changed since.
+    /// True if a call that began at `then` can only be rehearsed: there is no paper ledger, or the mode has changed
+    /// since.
     pub fn only_rehearses(&self, then: PaperThen) -> bool {
         self.paper.turned_since(then) || then.on() && self.paper.desk().is_none()
     }
 }
 
-/// Paper mode: whether everything is done on paper, and where. A clone is the same switch: whoever holds one sees it
-/// turned. Turning it off lets things be signed again; whoever does that has the operator's approval. What was begun on
-/// paper stays on paper.
+/// Paper mode switch with its optional paper ledger. Clones share the switch. Switching it off enables signing again,
+/// so the caller needs the operator's approval. Calls that began in paper mode stay in paper mode.
 #[derive(Debug, Clone, Default)]
 pub struct Paper {
-    /// How often it was turned: an odd count is on.
+    /// Number of changes; an odd count means on.
     turns: Arc<AtomicU64>,
-    /// Paper ledger; without it actions are only rehearsed.
+    /// Paper ledger. Without it, actions are only rehearsed.
     desk: Option<Arc<PaperDesk>>,
 }
 
-/// The paper ledger of a network, and what actions on paper go through.
+/// Paper ledger of a network, with the pipeline and the rules of paper mode.
 #[derive(Debug)]
 pub struct PaperDesk {
-    /// The pipeline that signs nothing.
+    /// Pipeline that signs nothing.
     pub pipeline: Pipeline,
-    /// Paper ledger itself.
+    /// Ledger of paper balances, orders and allowances.
     pub ledger: PaperLedger,
-    /// The operator's rules, counting on paper.
+    /// Operator's rules, counting only paper actions.
     pub rules: Arc<OperatorRules>,
 }
 
-/// How the switch stood when a call began.
+/// State of the paper mode switch when a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaperThen(u64);
 
@@ -79,45 +79,45 @@ impl PaperThen {
 }
 
 impl Paper {
-    /// A switch that stands so.
+    /// Creates a switch in the given position, without a paper ledger.
     pub fn new(on: bool) -> Self {
         Self { turns: Arc::new(AtomicU64::new(u64::from(on))), desk: None }
     }
 
-    /// A switch that stands so, with a paper ledger to act on.
+    /// Creates a switch in the given position, with a paper ledger.
     pub fn with(on: bool, desk: PaperDesk) -> Self {
         Self { desk: Some(Arc::new(desk)), ..Self::new(on) }
     }
 
-    /// The paper ledger, whether or not paper mode is on.
+    /// Returns the paper ledger, whether or not paper mode is on.
     pub fn desk(&self) -> Option<&PaperDesk> {
         self.desk.as_deref()
     }
 
-    /// The paper ledger while paper mode is on.
+    /// Returns the paper ledger while paper mode is on.
     pub fn in_force(&self) -> Option<&PaperDesk> {
         self.desk().filter(|_| self.on())
     }
 
-    /// Whether everything is only rehearsed now.
+    /// True if paper mode is on, so that nothing is signed.
     pub fn on(&self) -> bool {
         is_on(self.turns.load(Ordering::SeqCst))
     }
 
-    /// How it stands now, for a call that begins.
+    /// Returns the current state of the switch, for a call that begins.
     pub fn now(&self) -> PaperThen {
         PaperThen(self.turns.load(Ordering::SeqCst))
     }
 
-    /// True if it was turned since: an action that was shown in one mode is not done in the other.
+    /// True if the switch changed after `then`. An action that was previewed in one mode must not run in the other.
     pub fn turned_since(&self, then: PaperThen) -> bool {
         self.now() != then
     }
 
-    /// Turns it.
+    /// Sets the switch.
     pub fn turn(&self, on: bool) {
         let turned = |turns: u64| (is_on(turns) != on).then(|| turns.wrapping_add(1));
-        // One that stands so already is not turned.
+        // Only a change of position counts.
         let _stood = self.turns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, turned);
     }
 }
@@ -126,18 +126,18 @@ fn is_on(turns: u64) -> bool {
     turns % 2 == 1
 }
 
-/// What happens to an action that needs the operator's yes.
+/// Treatment of an action that needs the operator's approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ApprovalMode {
-    /// It is blocked, with its whole preview.
+    /// Blocks the action and returns its whole preview.
     Never,
-    /// The operator is asked, and the call waits for the answer.
+    /// Asks the operator; the call waits for the answer.
     Ask,
-    /// The operator has said yes beforehand. Off devnets it counts only where the policy says so.
+    /// Approved by the operator in advance. Outside devnets this applies only if the policy allows it.
     Always,
 }
 
-/// A word that is no approval mode.
+/// Error for text that is not an approval mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no way to approve; known: never, ask, always")]
 pub struct UnknownMode(SafeText);

@@ -1,4 +1,4 @@
-//! Which tools there are, and which of them a caller sees.
+//! Catalog of the tools, and the selections that a caller can use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,91 +10,94 @@ use super::tool::{Handler, ToolDef};
 use bardo_base::model::{CapabilityTier, Category, Phase, Profile};
 use bardo_base::text::{SafeText, nearest};
 
-/// A definition that cannot be taken in. Each is a fault of the program that offers the tool.
+/// Error for a tool definition that cannot be added. Each is a bug of the program that offers the tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// Two tools of one name.
+    /// Two tools with the same name.
     #[error("two tools are called `{0}`")]
     Duplicate(&'static str),
-    /// A name that no caller could write.
+    /// Malformed tool name.
     #[error(
         "`{0}` is no tool name: use a lower-case letter first, then lower-case letters, digits and underscores, up to 64"
     )]
     Name(&'static str),
-    /// Something about the definition does not fit together.
+    /// Inconsistent tool definition.
     #[error("tool `{tool}`: {fault}")]
     Definition {
-        /// Which tool.
+        /// Name of the tool.
         tool: &'static str,
-        /// What does not fit, and what would.
+        /// Description of the problem and of a correct value.
         fault: String,
     },
 }
 
-/// A tool set that cannot be made.
+/// Error for a tool selection that cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// A name that no tool has.
+    /// Unknown tool name.
     #[error("no tool is called `{name}`{}", .nearest.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
-        /// The name, cleaned.
+        /// Given name, with control characters removed.
         name: SafeText,
-        /// A tool with nearly that name.
+        /// Closest existing tool name, if any.
         nearest: Option<&'static str>,
     },
-    /// A name both included and excluded.
+    /// Tool name that is both included and excluded.
     #[error("`{0}` is both included and excluded: choose one")]
     Both(SafeText),
 }
 
-/// One tool as the catalog holds it, its schemas made once.
+/// Catalog entry: a tool with its schemas.
 #[derive(Debug)]
 pub struct Entry {
-    /// The definition.
+    /// Definition of the tool.
     pub def: &'static ToolDef,
     /// JSON Schema (draft 2020-12) of the parameters.
     pub input_schema: Value,
     /// JSON Schema (draft 2020-12) of the result.
     pub output_schema: Value,
-    /// Parameters that work on the embedded devnet.
+    /// Example parameters that work on the embedded devnet.
     pub example: Value,
     pub(super) parameters: Vec<String>,
     pub(super) secret_fields: Vec<String>,
 }
 
-/// The tools that can be called, by name. Cheap to clone.
+/// Callable tools by name. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     entries: Arc<BTreeMap<&'static str, Arc<Entry>>>,
 }
 
-/// What to list.
+/// Filter for listing tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only the categories of this profile.
+    /// Only tools in the categories of this profile.
     pub profile: Option<Profile>,
-    /// Only this category.
+    /// Only tools in this category.
     pub category: Option<Category>,
-    /// Only tools that may do this.
+    /// Only tools with this capability.
     pub capability: Option<CapabilityTier>,
 }
 
-/// A tool set: the categories of a profile and those listed, less some tools, plus some.
+/// Tool selection: the categories of a profile plus the listed categories, minus excluded tools, plus included tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// A named set of categories.
+    /// Named set of categories.
     pub profile: Option<Profile>,
-    /// Categories by name.
+    /// Categories in addition to the profile's.
     pub categories: Vec<Category>,
-    /// Tools to add, whatever their category.
+    /// Tools to include, whatever their category.
     pub include: Vec<String>,
-    /// Tools to leave out.
+    /// Tools to exclude.
     pub exclude: Vec<String>,
 }
 
 impl Catalog {
-    /// Takes in definitions, each checked: a name once and well formed, schemas closed, an example
-    /// that the tool itself accepts, and metadata that fits the schemas.
+    /// Builds a catalog and checks each definition: a unique and well-formed name, closed schemas, an example that the
+    /// tool accepts, and metadata that fits the schemas.
+    ///
+    /// # Errors
+    /// Returns the first definition that fails a check.
     pub fn new(defs: impl IntoIterator<Item = &'static ToolDef>) -> Result<Self, CatalogError> {
         let mut entries = BTreeMap::new();
         for def in defs {
@@ -107,32 +110,32 @@ impl Catalog {
         Ok(Self { entries: Arc::new(entries) })
     }
 
-    /// The tool of that name.
+    /// Returns the tool with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         self.entries.get(name)
     }
 
-    /// The tool whose name is nearly that.
+    /// Returns the tool name closest to `name`, if one is close enough for a suggestion.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         nearest(name, self.entries.keys().copied())
     }
 
-    /// Every tool, by name.
+    /// Iterates over all tools in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.values()
     }
 
-    /// How many tools there are.
+    /// Number of tools.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if the catalog has no tools.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The tools that pass every part of the filter, by name.
+    /// Iterates over the tools that match every part of the filter, in the order of their names.
     pub fn filter(&self, filter: Filter) -> impl Iterator<Item = &Arc<Entry>> {
         self.iter().filter(move |entry| {
             let meta = &entry.def.meta;
@@ -142,7 +145,10 @@ impl Catalog {
         })
     }
 
-    /// A catalog of the selected tools alone.
+    /// Builds a catalog of the selected tools only.
+    ///
+    /// # Errors
+    /// Returns an unknown name, or a name that is both included and excluded.
     pub fn select(&self, selection: &Selection) -> Result<Self, SelectionError> {
         let known = |name: &String| match self.entries.get_key_value(name.as_str()) {
             Some((name, _)) => Ok(*name),
@@ -166,8 +172,8 @@ impl Catalog {
         Ok(Self { entries: Arc::new(entries) })
     }
 
-    /// What a model is told about these tools in a phase: per tool its snippet and the guideline of
-    /// the phase, and the one about memory where the set has tools of that category.
+    /// Returns the model prompt for these tools in a phase: each tool's snippet and guideline for the phase. The
+    /// guideline about memory is added if the set has tools of the memory category.
     pub fn prompt(&self, phase: Phase) -> String {
         let remembers = self.iter().any(|entry| entry.def.meta.category == Category::Memory);
         let mut prompt = String::new();
@@ -189,7 +195,7 @@ impl Catalog {
     }
 }
 
-/// Checks one definition and makes its schemas.
+/// Checks a definition and generates its schemas.
 fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
     let meta = &def.meta;
     let mut letters = meta.name.bytes();
@@ -239,8 +245,8 @@ fn property_names(schema: &Value) -> Vec<String> {
     schema["properties"].as_object().map(|properties| properties.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Names of fields, at any depth, that a schema marks as secret: `writeOnly` or the format
-/// `password` (JSON Schema validation, §9.4 and §7.3; OpenAPI's registry of formats).
+/// Collects the names of fields, at any depth, that a schema marks as secret: `writeOnly` or the format `password`
+/// (JSON Schema validation, §9.4 and §7.3; OpenAPI's registry of formats).
 fn collect_secrets(schema: &Value, into: &mut Vec<String>) {
     match schema {
         Value::Object(fields) => {

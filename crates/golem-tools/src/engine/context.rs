@@ -1,4 +1,4 @@
-//! What a tool gets to work with: the world outside, and a way to say how far it is.
+//! Context of a tool call: access to chains and ledgers, and progress reports.
 
 use bardo_base::text::SafeText;
 use std::fmt;
@@ -11,35 +11,35 @@ use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::units::BasisPoints;
 use bardo_safety::approval::ApprovalDesk;
 
-/// What one call gets; cheap to clone.
+/// Context of one tool call. Cheap to clone.
 #[derive(Clone)]
 pub struct CallContext {
-    /// The world outside.
+    /// Chains, accounts, services and ledgers that the call can use.
     pub world: Arc<World>,
     call: Arc<Running>,
 }
 
-/// The call as the fabric sees it.
+/// Identity of the call in the Event Fabric.
 struct Running {
     fabric: Fabric,
     golem_id: GolemId,
     call_id: CallId,
     meta: ToolMeta,
     standing: Standing,
-    /// Set when the call has ended: whatever a late task says then is not said.
+    /// True once the call has ended. Later reports of a leftover task are dropped.
     over: Mutex<bool>,
 }
 
-/// What a call knows of whoever makes it.
+/// Conditions under which a call runs: phase, approval queue, account type and slippage limit.
 #[derive(Debug, Clone)]
 pub struct Standing {
-    /// The phase it is decided in.
+    /// Phase in which the call is decided.
     pub phase: Phase,
-    /// Where the operator is asked, where somebody can be asked.
+    /// Queue for approval requests; `None` if nobody can be asked.
     pub desk: Option<ApprovalDesk>,
-    /// Whether the account that acts signs messages for itself. Of one that nobody has named it is taken to.
+    /// True if the account signs messages itself; also true if no account is set up.
     pub signs_messages: bool,
-    /// The most slippage that phase and policy allow; `None` where no account acts.
+    /// Maximum slippage that phase and policy allow; `None` if no account is set up.
     pub max_slippage: Option<BasisPoints>,
 }
 
@@ -56,33 +56,33 @@ impl CallContext {
         Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, standing, over }) }
     }
 
-    /// The same call in another world.
+    /// Returns the same call with other chains and ledgers.
     pub(super) fn within(&self, world: Arc<World>) -> Self {
         Self { world, call: Arc::clone(&self.call) }
     }
 
-    /// The phase it is decided in, and where the operator is asked.
+    /// Conditions under which the call runs.
     pub fn standing(&self) -> &Standing {
         &self.call.standing
     }
 
-    /// The call's id.
+    /// Id of the call.
     pub fn call_id(&self) -> CallId {
         self.call.call_id
     }
 
-    /// On whose behalf it is made.
+    /// Id of the Golem on whose behalf the call runs.
     pub fn golem_id(&self) -> &GolemId {
         &self.call.golem_id
     }
 
-    /// What is fixed about the tool.
+    /// Static metadata of the tool.
     pub fn meta(&self) -> &ToolMeta {
         &self.call.meta
     }
 
-    /// Says that a step begins. The name is one of the tool's `progress_steps`; another one is told
-    /// with the index 0.
+    /// Reports that a step begins. `name` should be one of the tool's `progress_steps`; other names are reported with
+    /// index 0.
     pub fn step(&self, name: &'static str) {
         let steps = self.call.meta.progress_steps;
         let of = u32::try_from(steps.len()).unwrap_or(u32::MAX);
@@ -90,7 +90,7 @@ impl CallContext {
         self.say(EventKind::ToolUpdate(ToolUpdate::named(steps, name).unwrap_or(unlisted)));
     }
 
-    /// Says something of this call, unless it is over.
+    /// Emits an event of this call, unless the call has ended.
     pub(super) fn say(&self, kind: EventKind) {
         let over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
         if !*over {
@@ -98,7 +98,7 @@ impl CallContext {
         }
     }
 
-    /// Says the last words of this call.
+    /// Emits the final events of this call and marks it as ended.
     pub(super) fn finish(&self, last: impl IntoIterator<Item = EventKind>) {
         let mut over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
         if !*over {

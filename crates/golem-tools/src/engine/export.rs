@@ -1,4 +1,4 @@
-//! The catalog in the forms other programs read. Bardo runs no server of these protocols.
+//! Catalog exports in the formats of other programs. Bardo runs no server for these protocols.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::catalog::Entry;
 use bardo_base::model::CapabilityTier;
 
 impl Entry {
-    /// Everything about the tool: metadata, schemas, example.
+    /// Returns all metadata of the tool, its schemas and its example.
     pub fn describe(&self) -> Value {
         let meta = &self.def.meta;
         json!({
@@ -32,8 +32,8 @@ impl Entry {
         })
     }
 
-    /// As an entry of `tools` in OpenAI's chat completions
-    /// (<https://platform.openai.com/docs/guides/function-calling>), which has no place for risk.
+    /// Exports the tool as an entry of `tools` in OpenAI's chat completions
+    /// (<https://platform.openai.com/docs/guides/function-calling>). The format has no field for risk.
     pub fn openai(&self) -> Value {
         let meta = &self.def.meta;
         json!({
@@ -46,9 +46,9 @@ impl Entry {
         })
     }
 
-    /// As a tool of the Model Context Protocol, revision 2025-06-18
-    /// (<https://modelcontextprotocol.io/specification/2025-06-18/schema#tool>). The tiers, for which
-    /// it has no field, are under `_meta`.
+    /// Exports the tool in the format of the Model Context Protocol, revision 2025-06-18
+    /// (<https://modelcontextprotocol.io/specification/2025-06-18/schema#tool>). The protocol has no field for the
+    /// tiers; they are under `_meta`.
     pub fn mcp(&self) -> Value {
         let meta = &self.def.meta;
         let reads = meta.capability == CapabilityTier::Read;
@@ -71,12 +71,12 @@ impl Entry {
     }
 }
 
-/// The body of an MCP `tools/list` answer.
+/// Returns the body of an MCP `tools/list` result.
 pub fn mcp_list<'a>(entries: impl Iterator<Item = &'a Entry>) -> Value {
     json!({"tools": entries.map(Entry::mcp).collect::<Vec<_>>()})
 }
 
-/// The value of `tools` in a request to OpenAI's chat completions.
+/// Returns the value of `tools` in a request to OpenAI's chat completions.
 pub fn openai_list<'a>(entries: impl Iterator<Item = &'a Entry>) -> Value {
     entries.map(Entry::openai).collect()
 }

@@ -1,4 +1,4 @@
-//! From what a caller wrote to a tool's parameters, with a clear word about what does not fit.
+//! Parsing of a caller's input into tool parameters, with precise error messages.
 
 use std::fmt;
 
@@ -8,22 +8,25 @@ use serde_json::{Map, Value};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::text::nearest;
 
-/// The longest input, in bytes: several times the largest calldata a transaction can carry.
+/// Maximum length of an input, in bytes: several times the largest calldata a transaction can carry.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
-/// The deepest nesting.
+/// Maximum nesting depth of an input.
 pub const MAX_INPUT_DEPTH: usize = 32;
 
-/// What a caller passes to a tool.
+/// Input of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// JSON as text, still to be read.
+    /// JSON text, not yet parsed.
     Text(String),
-    /// JSON as a value.
+    /// Parsed JSON value.
     Json(Value),
 }
 
 impl Input {
-    /// The parameters as an object: not too long, not too deep, no name twice.
+    /// Returns the parameters as a JSON object.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` if the input is invalid JSON, too long, too deep, not an object, or repeats a name.
     pub fn into_object(self) -> Result<Value, ToolError> {
         let value = match self {
             Self::Text(text) => read(&text)?,
@@ -39,7 +42,10 @@ impl Input {
     }
 }
 
-/// Turns an object into typed parameters; the error names the parameter.
+/// Deserializes an object into typed parameters. `names` are the tool's parameters, used for suggestions.
+///
+/// # Errors
+/// `VALIDATION_FAILED`, with the name of the parameter that does not fit.
 pub fn typed<T: DeserializeOwned>(value: &Value, names: &[String]) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
@@ -62,7 +68,7 @@ pub fn typed<T: DeserializeOwned>(value: &Value, names: &[String]) -> Result<T, 
     })
 }
 
-/// Names of number types mean nothing to who wrote the JSON.
+/// Replaces the names of Rust number types, which mean nothing to the caller, with their ranges.
 fn in_plain_words(reason: String) -> String {
     for (kind, words) in [
         ("expected u8", "expected a whole number from 0 to 255"),
@@ -111,7 +117,7 @@ fn read(text: &str) -> Result<Value, ToolError> {
     unambiguous(text).map_err(|error| invalid(format_args!("the input is not valid JSON: {error}")))
 }
 
-/// Walks a value that was not read from text, with what is left of the allowed size.
+/// Checks depth and size of a value that did not come from text; `left` is the remaining size in bytes.
 fn measure(value: &Value, depth: usize, left: &mut usize) -> Result<(), ToolError> {
     let spend = |bytes: usize, left: &mut usize| {
         *left = left.checked_sub(bytes).ok_or_else(|| {
@@ -139,10 +145,10 @@ fn measure(value: &Value, depth: usize, left: &mut usize) -> Result<(), ToolErro
     }
 }
 
-/// A JSON text in which no name stands twice in one object, as a value.
+/// Parses JSON text, rejecting names that occur twice in one object.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the syntax error, the repeated name, or the excess depth.
 pub fn unambiguous(text: &str) -> Result<Value, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Strict { depth: 0 }.deserialize(&mut deserializer)?;
@@ -150,8 +156,8 @@ pub fn unambiguous(text: &str) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// Reads any JSON value, refusing a name that stands twice in one object: which of two values counts
-/// must not depend on who reads.
+/// Deserializes any JSON value and rejects names that occur twice in one object. Parsers differ in which of two values
+/// they keep.
 #[derive(Clone, Copy)]
 struct Strict {
     depth: usize,

@@ -1,7 +1,7 @@
-//! Idempotency keys: the same call with the same key is run once, and answered with the first answer.
+//! Idempotency keys: a call with a key runs once, and repetitions return the first answer.
 //!
-//! A key belongs to whoever acts, and to one tool with one set of parameters. Only a success is
-//! kept: a read that failed gives its key back, so that trying again can help.
+//! A key is bound to one actor, one tool and one set of parameters. A read keeps only a successful answer; a write
+//! keeps its answer once signing has begun. Otherwise the key is released, so that a retry can succeed.
 
 use alloy::primitives::B256;
 use rusqlite::{OptionalExtension, params};
@@ -12,7 +12,7 @@ use bardo_base::model::{CapabilityTier, ToolMeta};
 use bardo_session::envelope::ToolResponse;
 use bardo_store::{Migrations, Store, StoreError};
 
-/// The engine's tables.
+/// Migrations of the engine's tables.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "engine",
     steps: &[
@@ -27,28 +27,28 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (golem_id, key)
     ) STRICT;
     CREATE INDEX engine_idempotency_started ON engine_idempotency (started_at)",
-        // Set before anything is signed: such a call is never taken for abandoned.
+        // Set before signing: such a call never counts as abandoned.
         "ALTER TABLE engine_idempotency ADD COLUMN acting INTEGER NOT NULL DEFAULT 0",
-        // The store's name that was open when the key was claimed: whether its program still runs.
+        // Id of the store session that claimed the key. It shows whether the claiming process still runs.
         "ALTER TABLE engine_idempotency ADD COLUMN session TEXT",
     ],
 };
 
-/// Forgets all idempotency keys: for a paper ledger that begins again.
+/// Deletes all idempotency keys, for a paper ledger that is reset.
 ///
 /// # Errors
-/// The database's failure.
+/// Returns the database error.
 pub fn forget_keys(transaction: &rusqlite::Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute("DELETE FROM engine_idempotency", [])?;
     Ok(())
 }
 
-/// How long an answer is kept where nothing was signed, in milliseconds: a day. The others are kept for good.
+/// Retention of answers where nothing was signed, in milliseconds: one day. Other answers are kept forever.
 const KEPT: u64 = 24 * 3_600 * 1_000;
-/// How long a write may wait for the operator before its key counts as abandoned, in milliseconds: an hour.
+/// Time that a write may wait for the operator before its key counts as abandoned, in milliseconds: one hour.
 const ASKING: u64 = 3_600 * 1_000;
 
-/// A key and the call it stands for.
+/// Claimed key with its call.
 #[derive(Debug, Clone)]
 pub(super) struct Claim {
     store: Store,
@@ -59,27 +59,30 @@ pub(super) struct Claim {
     call_id: CallId,
 }
 
-/// What a key leads to.
+/// Result of claiming a key.
 pub(super) enum Claimed {
-    /// Nobody has made this call: make it, then [`Claim::keep`] or [`Claim::release`].
+    /// First call with this key. Run it, then [`Claim::keep`] or [`Claim::release`].
     Fresh(Claim),
-    /// It was made; this is its answer.
+    /// Answer of the earlier call.
     Answered(Box<ToolResponse>),
-    /// The program that made it ended before it had an answer.
+    /// The claiming process ended before it had an answer.
     Orphaned(Orphan),
 }
 
-/// A key that an ended program has left without an answer.
+/// Key left without an answer by an ended process.
 pub(super) struct Orphan {
     claim: Claim,
-    /// The call that had it.
+    /// Id of the call that claimed the key.
     pub(super) first: CallId,
-    /// Whether that call had come to where things are signed.
+    /// True if that call may have signed something.
     pub(super) acted: bool,
 }
 
 impl Orphan {
-    /// Takes the key over for the call that asks now.
+    /// Transfers the key to the current call.
+    ///
+    /// # Errors
+    /// `CALL_IN_PROGRESS` if another call took the key first; `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn take_over(self, now: u64) -> Result<Claim, ToolError> {
         let Claim { store, golem_id, key, call_id, .. } = self.claim.clone();
         let first = self.first.to_string();
@@ -98,20 +101,27 @@ impl Orphan {
         }
     }
 
-    /// Keeps what the ledger knows of it as its answer.
+    /// Stores an answer derived from the ledger under the key and returns it.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn answer(self, response: ToolResponse) -> Result<ToolResponse, ToolError> {
         Claim { call_id: self.first, ..self.claim }.keep(&response).await?;
         Ok(response)
     }
 
-    /// It goes on without its program.
+    /// Error for a call whose outcome is still open although its process ended.
     pub(super) fn in_progress(&self) -> ToolError {
         self.claim.in_progress(&self.first.to_string())
     }
 }
 
 impl Claim {
-    /// Claims `key` for a call that starts now (milliseconds since the Unix epoch).
+    /// Claims `key` for a call that starts at `now`, in milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for a malformed key, `CALL_IN_PROGRESS` while the first call runs, `IDEMPOTENCY_CONFLICT` if
+    /// the key belongs to another call, `STORE_UNAVAILABLE` if the table cannot be used.
     pub(super) async fn take(
         store: &Store,
         golem_id: &GolemId,
@@ -129,7 +139,7 @@ impl Claim {
         }
         let claim =
             Self { store: store.clone(), golem_id: golem_id.to_string(), key, tool: meta.name, params_hash, call_id };
-        // A call that has not answered by then, and has signed nothing, was cancelled or its process is gone.
+        // A call without an answer by then, and without a signature, was cancelled or its process is gone.
         let running = u64::try_from(meta.tick_budget.cancel_after().as_millis()).unwrap_or(u64::MAX);
         let asking = if meta.capability == CapabilityTier::Read { 0 } else { ASKING };
         let abandoned_after = running.saturating_add(asking);
@@ -170,7 +180,10 @@ impl Claim {
         .detail("first_call_id", first)
     }
 
-    /// Keeps the answer under the key.
+    /// Stores the answer under the key.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn keep(self, response: &ToolResponse) -> Result<(), ToolError> {
         let text = serde_json::to_string(response).map_err(|error| {
             ToolError::new(ErrorCode::StoreUnavailable, format_args!("cannot write the answer: {error}"))
@@ -186,7 +199,10 @@ impl Claim {
         kept.await.map_err(unavailable)
     }
 
-    /// Notes that something is about to be signed: from now on the key is not given back by time alone.
+    /// Records that signing is about to begin. From then on, the key does not expire.
+    ///
+    /// # Errors
+    /// `CALL_IN_PROGRESS` if another call has taken the key; `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn begin_acting(&self) -> Result<(), ToolError> {
         let Self { store, golem_id, key, call_id, .. } = self.clone();
         let noted = store.write(move |tx| {
@@ -205,7 +221,10 @@ impl Claim {
         }
     }
 
-    /// Gives the key back.
+    /// Releases the key.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` if the write fails.
     pub(super) async fn release(self) -> Result<(), ToolError> {
         let Self { store, golem_id, key, call_id, .. } = self;
         let released = store.write(move |tx| {
@@ -220,7 +239,7 @@ impl Claim {
 
     fn enter(&self, tx: &rusqlite::Transaction<'_>, now: u64, abandoned_after: u64) -> Result<Found, StoreError> {
         let signed = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
-        // What was signed under a key is never done again under it, however long ago that was.
+        // A key whose call signed something is never deleted, however old it is.
         tx.execute(
             "DELETE FROM engine_idempotency WHERE started_at < ?1 AND acting = 0",
             [signed(now.saturating_sub(KEPT))],
@@ -264,7 +283,7 @@ impl Claim {
     }
 }
 
-/// What the table had under a key.
+/// Table row found under a key.
 enum Found {
     Nothing,
     Running { first: String, session: Option<String>, acted: bool },

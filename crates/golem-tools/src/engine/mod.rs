@@ -1,8 +1,8 @@
-//! The engine: what a tool is, which tools there are, and the one way to call one. It knows no tool
-//! of its own (those are in `tools`) and decides nothing about money (that is `safety`).
+//! Tool engine: definitions, catalog and executor. It contains no tool (the tools are in the other modules) and makes
+//! no decision about money (the safety crate does).
 //!
-//! A call always ends in a [`ToolResponse`]: input that does not fit, a rule in the way, a fault in
-//! the tool, a chain that does not answer, none of them is a panic or a wait without end.
+//! Every call ends in a [`ToolResponse`]. Invalid input, a blocking rule, a panic in the tool and an unreachable chain
+//! all become errors in the envelope.
 
 mod acting;
 mod catalog;

@@ -1,8 +1,8 @@
-//! The twelve named tool sets.
+//! Named tool profiles and their categories.
 
 use bardo_base::model::{Category, Profile};
 
-/// The categories of a profile. `full` is everything but test networks, `dev` everything.
+/// Returns the categories of a profile. `full` excludes only test networks; `dev` contains every category.
 pub const fn categories_of(profile: Profile) -> &'static [Category] {
     use Category::*;
     match profile {
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// The documents' table, with `wallet` where the specification adds it.
+    /// Table from the specification, with the `wallet` category it adds.
     const TABLE: &str = "
         data:         data identity
         trader:       data trading safety wallet

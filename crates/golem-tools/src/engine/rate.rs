@@ -1,11 +1,11 @@
-//! How often tools may be called: a true sliding window, not a counter that starts anew each minute.
+//! Rate limit for tool calls, as a true sliding window rather than a counter that resets each minute.
 
 use std::collections::VecDeque;
 
-/// The window, in milliseconds.
+/// Length of the window, in milliseconds.
 const WINDOW: u64 = 60_000;
 
-/// Counts the calls of the last minute.
+/// Timestamps of the calls in the last minute.
 #[derive(Debug)]
 pub struct CallRate {
     limit: usize,
@@ -14,13 +14,15 @@ pub struct CallRate {
 }
 
 impl CallRate {
-    /// At most `limit` calls in any 60 seconds; zero lets none through.
+    /// Allows at most `limit` calls in any 60 seconds; zero allows none.
     pub fn new(limit: u32) -> Self {
         Self { limit: limit as usize, taken: VecDeque::new(), now: 0 }
     }
 
-    /// Takes a place, or says in how many milliseconds one will be free. A clock that goes back
-    /// frees nothing.
+    /// Takes a slot in the window. A clock that goes backwards frees nothing.
+    ///
+    /// # Errors
+    /// Returns the time until a slot is free, in milliseconds.
     pub fn take(&mut self, now_millis: u64) -> Result<(), u64> {
         self.now = self.now.max(now_millis);
         while self.taken.front().is_some_and(|at| at + WINDOW <= self.now) {

@@ -1,15 +1,16 @@
-//! JSON Schemas (draft 2020-12) of what callers read: those of outputs closed, that of the envelope, and a check of a value
-//! against the keywords that these schemas use.
+//! JSON Schemas (draft 2020-12) for callers: closed output schemas, the envelope schema, and a validator for the
+//! keywords that these schemas use.
 
 use serde_json::{Value, json};
 
 use bardo_base::error::{ErrorCategory, ErrorCode, ErrorGroup, FigureUnit};
 use bardo_session::envelope::Status;
 
-/// Keywords that describe and restrict nothing.
+/// Annotation keywords, which restrict nothing.
 const NOTES: [&str; 5] = ["$schema", "title", "description", "format", "default"];
 
-/// Closes a schema at every depth: an object that names its properties has no others.
+/// Closes a schema at every depth: an object with `properties` forbids additional ones, unless it already states
+/// `additionalProperties`.
 pub fn close(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
@@ -18,7 +19,7 @@ pub fn close(schema: &mut Value) {
             }
             for (keyword, inner) in keywords {
                 match (keyword.as_str(), inner) {
-                    // Names of properties are no keywords, whatever they are.
+                    // Keys of `properties` are property names, even if they look like keywords.
                     ("properties", Value::Object(properties)) => properties.values_mut().for_each(close),
                     ("const" | "enum" | "default", _) => {}
                     (_, inner) => close(inner),
@@ -30,8 +31,8 @@ pub fn close(schema: &mut Value) {
     }
 }
 
-/// The first place at which `value` does not fit `schema`, with why; `None` where it fits. A keyword that is not known here
-/// fits nothing, so that none is passed over.
+/// Returns the first mismatch of `value` and `schema`, as a JSON pointer and a reason; `None` if the value is valid. An
+/// unsupported keyword is a mismatch, so that no keyword is ignored silently.
 pub fn mismatch(schema: &Value, value: &Value) -> Option<String> {
     fits(schema, value, "").err()
 }
@@ -131,7 +132,7 @@ fn length(text: &str) -> Option<f64> {
     u32::try_from(text.chars().count()).ok().map(f64::from)
 }
 
-/// The schema of what every call answers with.
+/// Returns the schema of the envelope, the response of every tool call.
 pub fn envelope() -> Value {
     let words = |all: &[Value]| json!({ "enum": all });
     let codes: Vec<Value> = ErrorCode::ALL.iter().map(|code| json!(code)).collect();

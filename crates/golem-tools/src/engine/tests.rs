@@ -1,4 +1,4 @@
-//! Catalog and executor over tools made for the purpose.
+//! Tests of catalog and executor with purpose-made tools.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,10 +29,10 @@ impl Clock for Hands {
 struct Params {
     /// What to do.
     mode: String,
-    /// How often.
+    /// Number to double, or the time to sleep in milliseconds.
     #[serde(default)]
     times: u32,
-    /// Never shown.
+    /// Secret that is never shown.
     #[schemars(extend("writeOnly" = true))]
     #[serde(default, rename = "pin")]
     _pin: Option<String>,
@@ -98,7 +98,7 @@ impl ReadTool for Probe {
     }
 }
 
-/// The probe under other metadata.
+/// Declares a copy of the probe with changed metadata.
 macro_rules! variant {
     ($type:ident, $static:ident, |$meta:ident| $change:block) => {
         struct $type;
@@ -150,7 +150,7 @@ variant!(Showing, SHOWING, |meta| {
     meta.event_params = &["mood"];
 });
 
-/// Accepts unknown fields, and offers an example that does not fit.
+/// Parameters that accept unknown fields, which the catalog must refuse.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Open {
     #[expect(dead_code, reason = "only its schema matters")]
@@ -225,7 +225,7 @@ impl Bench {
         self.executor.call(Call::new("probe", Input::Json(params))).await
     }
 
-    /// Kinds of the events so far, with what matters of each.
+    /// Formats the events so far, each by its kind and main values.
     fn told(&mut self) -> Vec<String> {
         let mut events = Vec::new();
         while self.events.try_receive(&mut events, 100) {}
@@ -447,7 +447,7 @@ async fn a_key_runs_its_call_once() {
     let bad = bench.executor.call(call("double", "k 3")).await;
     assert_eq!(code(&bad), Some(ErrorCode::ValidationFailed));
 
-    // Another process, later. Under the third key something was signed.
+    // A later process on the same database. The call under the third key has signed something.
     drop(bench);
     let store = open();
     let bench = bench_with(60, vec![], Some(store.clone()));
@@ -457,7 +457,7 @@ async fn a_key_runs_its_call_once() {
         Ok::<_, bardo_store::StoreError>(tx.execute("UPDATE engine_idempotency SET acting = 1 WHERE key = 'k3'", [])?)
     });
     assert_eq!(signed.await.unwrap(), 1);
-    // A day later the answer is forgotten, and where something was signed it never is.
+    // A day later the first answer is deleted; the answer of the call that signed stays.
     bench.clock.0.fetch_add(24 * 3_600 * 1_000 + 1, Ordering::SeqCst);
     assert_ne!(bench.executor.call(call("double", "k1")).await.call_id, first.call_id);
     bench.clock.0.fetch_add(365 * 24 * 3_600 * 1_000, Ordering::SeqCst);
@@ -473,7 +473,7 @@ async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
         idempotency_key: Some("k".to_owned()),
         ..Call::new("probe", Input::Json(json!({"mode": mode})))
     };
-    // Polled until it hangs in the tool, then dropped with its key still claimed.
+    // The future is polled until the tool hangs, then dropped with its key still claimed.
     let hanging = tokio::time::timeout(Duration::from_millis(500), bench.executor.call(call("hang"))).await;
     assert!(hanging.is_err());
     assert_eq!(code(&bench.executor.call(call("hang")).await), Some(ErrorCode::CallInProgress));
@@ -481,7 +481,7 @@ async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
     assert_eq!(code(&bench.executor.call(call("fail")).await), Some(ErrorCode::TokenNotFound));
 }
 
-/// By the machine's time: a paused clock would run ahead of the threads that write.
+/// Uses the real clock: a paused clock would run ahead of the database threads.
 #[tokio::test]
 async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
@@ -493,13 +493,13 @@ async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is
         ..Call::new("probe", Input::Json(json!({"mode": mode})))
     };
     let (first, second) = (bench_with(60, vec![], Some(open())), bench_with(60, vec![], Some(open())));
-    // Long enough for the claim to be on the disk, however busy that is.
+    // Long enough for the claim to reach the disk, even on a busy machine.
     let hanging = tokio::time::timeout(Duration::from_secs(2), first.executor.call(call("hang"))).await;
     assert!(hanging.is_err());
     assert_eq!(code(&second.executor.call(call("hang")).await), Some(ErrorCode::CallInProgress));
-    // As a kill would leave it: the key is claimed, nothing was signed, and nobody is there any more.
+    // State after a kill: the key is claimed, nothing was signed, and the process is gone.
     drop(first);
-    // The call that was dropped is aborted; its task lets go of the database when it is next looked at.
+    // The dropped call is aborted; its task releases the database when it is next polled.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }

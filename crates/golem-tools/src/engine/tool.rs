@@ -1,13 +1,13 @@
-//! What a tool is: typed inside, uniform outside.
+//! Tool definitions: typed inside, uniform outside.
 //!
-//! A tool is a type with an implementation of [`ReadTool`] or [`WriteTool`]. [`ToolDef::read`] and
-//! [`ToolDef::write`] erase the type into one static, which is all that catalog, executor and exports see:
+//! A tool is a type that implements [`ReadTool`] or [`WriteTool`]. [`ToolDef::read`] and [`ToolDef::write`] erase the
+//! type into one static, the only form that catalog, executor and exports use:
 //!
 //! ```ignore
 //! pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
 //! ```
 //!
-//! A write never signs: it proposes, and is told what became of the proposal.
+//! A write never signs: it proposes an action and receives the outcome.
 
 use std::fmt;
 use std::future::Future;
@@ -26,74 +26,80 @@ use bardo_base::model::{ActionClass, CapabilityTier, ToolMeta};
 use bardo_safety::pipeline::Committed;
 use bardo_safety::proposal::Proposal;
 
-/// A tool that changes nothing.
+/// Tool that changes nothing.
 pub trait ReadTool: 'static {
-    /// What is fixed about it.
+    /// Static metadata of the tool.
     const META: ToolMeta;
-    /// Its parameters; must refuse unknown fields.
+    /// Parameter type; must reject unknown fields.
     type Params: DeserializeOwned + JsonSchema + Send + 'static;
-    /// Its result.
+    /// Result type; its schema is closed.
     type Output: Serialize + JsonSchema + Send + 'static;
 
-    /// Parameters that work on the embedded devnet, as a caller would write them.
+    /// Returns example parameters that work on the embedded devnet, in the form a caller would write.
     fn example() -> Value;
 
-    /// Does it. The future is dropped at any await when the call is cancelled or takes too long.
+    /// Runs the tool. The future is dropped at any await if the call is cancelled or exceeds its budget.
+    ///
+    /// # Errors
+    /// The error becomes the error of the envelope.
     fn run(
         context: &CallContext,
         params: Self::Params,
     ) -> impl Future<Output = Result<Reply<Self::Output>, ToolError>> + Send;
 }
 
-/// A tool that changes something: it says what it wants, and the executor takes that through the safety pipeline.
+/// Tool that changes state: it proposes an action, and the executor runs the proposal through the safety pipeline.
 pub trait WriteTool: 'static {
-    /// What is fixed about it.
+    /// Static metadata of the tool.
     const META: ToolMeta;
-    /// Its parameters; must refuse unknown fields. Where the operator may make an action smaller, the amount is
-    /// called `amount`.
+    /// Parameter type; must reject unknown fields. If the operator may reduce the action, the amount parameter is named
+    /// `amount`.
     type Params: DeserializeOwned + JsonSchema + Send + 'static;
-    /// Its result.
+    /// Result type; its schema is closed.
     type Output: Serialize + JsonSchema + Send + 'static;
-    /// What it remembers of preparing, for its result.
+    /// Values kept from preparation for the result.
     type Plan: Send + 'static;
 
-    /// Parameters that work on the embedded devnet, as a caller would write them.
+    /// Returns example parameters that work on the embedded devnet, in the form a caller would write.
     fn example() -> Value;
 
-    /// Says what is to be done. Who asks, for which call and with which tool is filled in by the executor. May run
-    /// several times for one call, and is dropped at any await when the call is cancelled or takes too long.
+    /// Prepares the proposal. The executor fills in the Golem, the call id and the tool. May run several times for one
+    /// call. The future is dropped at any await if the call is cancelled or exceeds its budget.
+    ///
+    /// # Errors
+    /// The error becomes the error of the envelope; nothing is signed.
     fn prepare(
         context: &CallContext,
         params: Self::Params,
     ) -> impl Future<Output = Result<(Proposal, Self::Plan), ToolError>> + Send;
 
-    /// Sums up what became of it: rehearsed only, done, reverted, under way, or stopped half-way. By then it has
-    /// happened: an error here takes nothing back.
+    /// Summarizes the outcome: rehearsed, done, placed, reverted, pending or stopped half-way. It runs after the fact:
+    /// an error here undoes nothing.
     ///
     /// # Errors
-    /// Whatever keeps it from telling.
+    /// The envelope then reports the transactions without the tool's own result.
     fn output(context: &CallContext, plan: Self::Plan, committed: &Committed)
     -> Result<Reply<Self::Output>, ToolError>;
 }
 
-/// A tool's result and what it says about it.
+/// Result of a tool, with hints and an explanation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply<T> {
-    /// The result.
+    /// Result of the call.
     pub output: T,
-    /// Facts that help to decide what to do next, for a machine.
+    /// Machine-readable facts that help the caller to decide what to do next.
     pub decision_hints: Option<Value>,
-    /// The result in a sentence or two, for a person.
+    /// Summary of the result in a sentence or two.
     pub explanation: String,
 }
 
 impl<T> Reply<T> {
-    /// A result and its sentence.
+    /// Creates a reply without hints.
     pub fn new(output: T, explanation: impl Into<String>) -> Self {
         Self { output, decision_hints: None, explanation: explanation.into() }
     }
 
-    /// Adds hints for a machine.
+    /// Adds machine-readable hints.
     #[must_use]
     pub fn hint(mut self, hints: Value) -> Self {
         self.decision_hints = Some(hints);
@@ -101,9 +107,9 @@ impl<T> Reply<T> {
     }
 }
 
-/// A tool with its types erased; one static per tool.
+/// Tool definition with its types erased; one static per tool.
 pub struct ToolDef {
-    /// What is fixed about it.
+    /// Static metadata of the tool.
     pub meta: ToolMeta,
     pub(super) input_schema: fn() -> Value,
     pub(super) output_schema: fn() -> Value,
@@ -111,31 +117,31 @@ pub struct ToolDef {
     pub(super) handler: Handler,
 }
 
-/// How a tool is run once its parameters are known to fit.
+/// Type-erased parser of a tool's parameters.
 pub(super) enum Handler {
-    /// A read: parameters in, a job out that may be dropped at any time.
+    /// Parses the parameters of a read into a job that may be dropped at any time.
     Read(fn(&Value, &[String]) -> Result<ReadJob, ToolError>),
-    /// A write: parameters in, a job out that prepares and may be dropped at any time.
+    /// Parses the parameters of a write into a job that prepares the proposal and may be dropped at any time.
     Write(fn(&Value, &[String]) -> Result<WriteJob, ToolError>),
 }
 
-/// A read whose parameters fit, ready to run.
+/// Read with valid parameters, ready to run.
 pub(super) type ReadJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Reply<Value>, ToolError>> + Send>;
 
-/// A write whose parameters fit, ready to prepare.
+/// Write with valid parameters, ready to prepare.
 pub(super) type WriteJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Prepared, ToolError>> + Send>;
 
-/// What a write wants, and what makes its answer of what becomes of that.
+/// Proposal of a write, with the function that turns its outcome into the tool's answer.
 pub(super) struct Prepared {
     pub(super) proposal: Proposal,
     pub(super) deliver: Deliver,
 }
 
-/// Makes a write's answer.
+/// Function that turns the outcome of a write into the tool's answer.
 pub(super) type Deliver = Box<dyn FnOnce(&CallContext, &Committed) -> Result<Reply<Value>, ToolError> + Send>;
 
 impl ToolDef {
-    /// Erases a read tool. A tool that claims to do more than read does not compile.
+    /// Erases a read tool. A tool whose metadata claims more than reading does not compile.
     pub const fn read<T: ReadTool>() -> Self {
         assert!(
             matches!(T::META.capability, CapabilityTier::Read) && matches!(T::META.action_class, ActionClass::ReadOnly),
@@ -150,7 +156,7 @@ impl ToolDef {
         }
     }
 
-    /// Erases a write tool. A tool that claims to read only does not compile.
+    /// Erases a write tool. A tool whose metadata claims only reading does not compile.
     pub const fn write<T: WriteTool>() -> Self {
         assert!(
             !matches!(T::META.capability, CapabilityTier::Read)
@@ -173,7 +179,7 @@ impl fmt::Debug for ToolDef {
     }
 }
 
-/// An output's schema, closed: an output has no field that its schema does not name.
+/// Generates the schema of an output and closes it.
 fn output_schema_of<T: JsonSchema>() -> Value {
     let mut schema = schema_of::<T>(SchemaSettings::draft2020_12().for_serialize());
     schema::close(&mut schema);
@@ -206,7 +212,7 @@ fn erased<T: Serialize + JsonSchema>(reply: Reply<T>) -> Result<Reply<Value>, To
     let output = serde_json::to_value(output).map_err(|error| {
         ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
     })?;
-    // Every test holds the outputs that it meets to their schemas; a release build does not take the time.
+    // Debug builds, and therefore tests, check every output against its schema; release builds skip the cost.
     if cfg!(debug_assertions)
         && let Some(fault) = schema::mismatch(&output_schema_of::<T>(), &output)
     {

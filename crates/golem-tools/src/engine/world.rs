@@ -1,4 +1,4 @@
-//! The world outside, as tools see it: the chains of one network, their prices, the wallet, the time.
+//! Environment of tool calls: the chains of one network, their prices, the account, the rules and the clock.
 
 use bardo_base::model::RuleName;
 use std::collections::BTreeMap;
@@ -28,63 +28,64 @@ use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader};
 use golem_protocols::uniswap::order::OrderKind;
 use golem_protocols::uniswap::quote::{OwnRouter, QuoteSource};
 
-/// The world outside, the same for every call of an executor.
+/// Environment shared by all calls of an executor.
 #[derive(Debug, Clone)]
 pub struct World {
-    /// What time it is.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Where the nonces of orders come from.
+    /// Source of randomness for order nonces.
     pub chance: Chance,
-    /// The account that tools look at where they are told no other.
+    /// Account that tools use by default; `None` without a wallet.
     pub account: Option<Address>,
-    /// Where quotes come from.
+    /// Source of swap quotes.
     pub quotes: Arc<dyn QuoteSource>,
-    /// Margin below the fillers' bids at which a cross-chain intent asks, in basis points.
+    /// Margin of a cross-chain intent below the fillers' bids, in basis points.
     pub intent_margin: BasisPoints,
-    /// The operator's rules, where a ledger is open: they count calls, and tools can tell how they stand.
+    /// Operator's rules, which count calls and report limits; `None` without a ledger.
     pub rules: Option<Arc<OperatorRules>>,
-    /// Signed orders and who settles them, where somebody is connected.
+    /// Registry of signed orders and connected order services; `None` without a ledger.
     pub orders: Option<Orders>,
-    /// Which kind of auction is offered on which chain, where that is known without a ledger.
+    /// Auction kind per chain id, for calls without a ledger.
     auctions: BTreeMap<u64, OrderKind>,
     chains: Vec<WorldChain>,
-    /// The networks of `chains`, in the same order.
+    /// Networks of `chains`, in the same order.
     networks: Vec<Network>,
     lost: Vec<LostChain>,
-    /// Paper mode, where there can be one.
+    /// Paper mode switch; `None` if paper mode is not available.
     paper: Option<Paper>,
-    /// The policy of calls that open no ledger.
+    /// Policy for calls that open no ledger.
     policy: Option<Arc<Policy>>,
-    /// Chains that are there and that the policy does not allow, with its list in words.
+    /// Connected chains that the policy forbids, with the policy's list as text.
     closed: Option<(Vec<Network>, String)>,
 }
 
-/// A chain that can be worked on.
+/// Connected chain with its client, prices and pools.
 #[derive(Debug, Clone)]
 pub struct WorldChain {
-    /// The way to it.
+    /// RPC client of the chain.
     pub client: ChainClient,
-    /// What its tokens are worth.
+    /// Price feeds of the chain's tokens.
     pub prices: PriceChain,
-    /// Where simulations read from; keeps what it read.
+    /// State source for simulations, with a cache.
     source: Source,
-    /// Its pools, where the address book knows how to find them.
+    /// Reader of the chain's pools, or the reason why the address book does not support one.
     pools: Result<Arc<PoolReader>, DiscoveryError>,
 }
 
-/// A chain that was configured and could not be reached when the world was made.
+/// Configured chain that could not be reached at start.
 #[derive(Debug, Clone)]
 pub struct LostChain {
-    /// The name it was configured under.
+    /// Configured name of the chain.
     pub name: String,
-    /// What is known of it without asking it.
+    /// Static description of the network, if known without a connection.
     pub network: Option<Network>,
-    /// Why it is not there.
+    /// Reason why the connection failed.
     pub reason: ConnectError,
 }
 
 impl World {
-    /// A world of these chains, with Bardo's own router for quotes. The first is the one that is meant where none is named.
+    /// Creates an environment with these chains and Bardo's own router as quote source. The first chain is the default
+    /// for calls that name none.
     pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
         Self {
@@ -105,70 +106,71 @@ impl World {
         }
     }
 
-    /// The same world with quotes from elsewhere.
+    /// Replaces the quote source.
     #[must_use]
     pub fn quoting_from(mut self, quotes: Arc<dyn QuoteSource>) -> Self {
         self.quotes = quotes;
         self
     }
 
-    /// The same world under the operator's rules.
+    /// Sets the operator's rules.
     #[must_use]
     pub fn under(mut self, rules: Arc<OperatorRules>) -> Self {
         self.rules = Some(rules);
         self
     }
 
-    /// A copy of the world whose balances and limits are those of paper while paper mode is on.
+    /// Sets the paper mode switch. While paper mode is on, balances and limits come from the paper ledger.
     #[must_use]
     pub fn with_paper(mut self, paper: Option<Paper>) -> Self {
         self.paper = paper;
         self
     }
 
-    /// The paper ledger while paper mode is on.
+    /// Returns the paper ledger while paper mode is on.
     pub fn paper(&self) -> Option<&PaperDesk> {
         self.paper.as_ref().and_then(Paper::in_force)
     }
 
-    /// The operator's rules as they count now: on paper while paper mode is on.
+    /// Returns the operator's rules that apply now: those of the paper ledger while paper mode is on.
     pub fn rules_in_force(&self) -> Option<&Arc<OperatorRules>> {
         self.paper().map(|paper| &paper.rules).or(self.rules.as_ref())
     }
 
-    /// Shifts of an account's balances on a chain by actions on paper; empty while paper mode is off.
+    /// Returns the balance changes that paper actions made to an account on a chain; empty while paper mode is off.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` where the paper ledger does not tell.
+    /// `STORE_UNAVAILABLE` if the paper ledger cannot be read.
     pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, ToolError> {
         let Some(paper) = self.paper() else { return Ok(Vec::new()) };
         let shifts = paper.ledger.shifts(chain_id, account);
         shifts.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
     }
 
-    /// A balance of `account` as it counts now: on paper while paper mode is on, and otherwise `on_chain`, the chain's.
+    /// Returns the effective balance of `account` in raw units: `on_chain`, adjusted by the paper ledger while paper
+    /// mode is on.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` where the paper ledger does not tell.
+    /// `STORE_UNAVAILABLE` if the paper ledger cannot be read.
     pub fn balance(&self, chain_id: u64, account: Address, token: TokenId, on_chain: U256) -> Result<U256, ToolError> {
         let shifts = self.shifts(chain_id, account)?;
         let shift = shifts.iter().find(|shift| shift.token.map_or(TokenId::Native, TokenId::Erc20) == token);
         Ok(shift.map_or(on_chain, |shift| shift.apply(on_chain)))
     }
 
-    /// The same world under a policy, for calls that open no ledger and so have no [`OperatorRules`].
+    /// Sets the policy for calls that open no ledger and therefore have no [`OperatorRules`].
     #[must_use]
     pub fn bound_by(mut self, policy: Arc<Policy>) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// The policy in force; `None` where none is set up.
+    /// Returns the policy in force; `None` if none is set up.
     pub fn policy(&self) -> Option<Arc<Policy>> {
         self.rules.as_ref().map(|rules| rules.policy()).or_else(|| self.policy.clone())
     }
 
-    /// The same world with only those of its chains that are allowed.
+    /// Returns an environment with only the allowed chains.
     pub(super) fn limited_to(self: &Arc<Self>, allowed: &Scope<ChainId>) -> Arc<Self> {
         let is_allowed = |network: &Network| allowed.allows(&ChainId(network.chain_id), false);
         if self.networks.iter().all(is_allowed) {
@@ -182,8 +184,9 @@ impl World {
         Arc::new(limited)
     }
 
-    /// The world as each endpoint alone tells it, for proposals where the endpoints contradict each other without a
-    /// majority. What is proposed from it is checked against all of them.
+    /// Returns one environment per endpoint, each of which reads from that endpoint alone. Used for proposals when the
+    /// endpoints contradict each other without a majority. The pipeline still checks such proposals against all
+    /// endpoints.
     pub(super) fn each_alone(&self) -> Vec<Arc<Self>> {
         let alone: Vec<_> = self.chains.iter().map(|chain| chain.client.each_alone()).collect();
         let most = alone.iter().map(Vec::len).max().unwrap_or(0);
@@ -197,28 +200,29 @@ impl World {
         (0..most).map(of).collect()
     }
 
-    /// The same world with somebody who settles signed orders.
+    /// Sets the registry of signed orders and order services.
     #[must_use]
     pub fn with_orders(mut self, orders: Option<Orders>) -> Self {
         self.orders = orders;
         self
     }
 
-    /// The same world with the knowledge of which auctions are offered where, for calls that sign none.
+    /// Sets the auction kinds per chain id, for calls that sign no orders.
     #[must_use]
     pub fn offering(mut self, auctions: BTreeMap<u64, OrderKind>) -> Self {
         self.auctions = auctions;
         self
     }
 
-    /// The kind of auction that is offered on a chain; nothing where no order service is connected.
+    /// Returns the auction kind on a chain; `None` if no order service is connected.
     pub fn auction(&self, chain_id: u64) -> Option<OrderKind> {
         let connected = self.orders.as_ref().and_then(|orders| orders.chain(chain_id).ok());
         let connected = connected.filter(|chain| chain.auctions.is_some()).map(|chain| chain.kind);
         connected.or_else(|| self.auctions.get(&chain_id).copied())
     }
 
-    /// Dollars from which a swap that prefers an auction becomes one, by the policy; `None` for never.
+    /// Returns the policy's minimum value of a swap that prefers an auction, in dollars; `None` if the policy allows no
+    /// auctions.
     pub fn auction_from(&self) -> Option<Usd> {
         match self.policy() {
             Some(policy) => policy.rules().uniswapx_from_usd.0,
@@ -226,10 +230,10 @@ impl World {
         }
     }
 
-    /// Signed orders and who settles them.
+    /// Returns the registry of signed orders and order services.
     ///
     /// # Errors
-    /// `CHAIN_UNSUPPORTED` where nobody is connected.
+    /// `CHAIN_UNSUPPORTED` if no order service is connected.
     pub fn orders(&self) -> Result<&Orders, ToolError> {
         self.orders.as_ref().ok_or_else(|| {
             ToolError::new(
@@ -239,11 +243,12 @@ impl World {
         })
     }
 
-    /// What signed orders of `account` may still take of a token, in raw units: by the ledger, so also where nobody is
-    /// connected who would settle them. Without a ledger nothing was signed.
+    /// Returns the amount of a token that signed open orders of `account` may still take, in raw units. The figure
+    /// comes from the ledger, so it needs no order service. Without a ledger no order was signed, and the amount is
+    /// zero.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` where the ledger does not tell.
+    /// `STORE_UNAVAILABLE` if the ledger cannot be read.
     pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, ToolError> {
         if let Some(orders) = &self.orders {
             return Ok(orders.promised(chain_id, account, token)?);
@@ -253,21 +258,21 @@ impl World {
         promised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
     }
 
-    /// Names of all configured chains, those out of reach included.
+    /// Iterates over the names of all configured chains, including unreachable ones.
     pub fn chain_names(&self) -> impl Iterator<Item = &str> {
         let lost = self.lost.iter().map(|lost| lost.name.as_str());
         self.networks.iter().map(|network| network.name.as_str()).chain(lost)
     }
 
-    /// The chains that can be worked on.
+    /// Returns the connected chains.
     pub fn chains(&self) -> &[WorldChain] {
         &self.chains
     }
 
-    /// The same, for a caller that names no chain.
+    /// Returns the connected chains, for a caller that names no chain.
     ///
     /// # Errors
-    /// `SAFETY_NOT_ALLOWED` where the policy leaves none of them.
+    /// `SAFETY_NOT_ALLOWED` if the policy forbids all of them.
     pub fn some_chains(&self) -> Result<&[WorldChain], ToolError> {
         match &self.closed {
             Some((closed, allowed)) if self.chains.is_empty() => match closed.first() {
@@ -278,16 +283,16 @@ impl World {
         }
     }
 
-    /// The chains that were configured and are not there.
+    /// Returns the configured chains that could not be reached.
     pub fn lost(&self) -> &[LostChain] {
         &self.lost
     }
 
-    /// The chain of that name, alias or decimal id.
+    /// Finds a chain by name, alias or decimal id.
     ///
     /// # Errors
-    /// `CHAIN_UNREACHABLE` or `CHAIN_INCONSISTENT` for a chain that was configured and is not there, `SAFETY_NOT_ALLOWED`
-    /// for one that the policy does not allow, `CHAIN_UNKNOWN` for any other.
+    /// The connection error for a configured but unreachable chain, `SAFETY_NOT_ALLOWED` for a chain that the policy
+    /// forbids, `CHAIN_UNKNOWN` for any other.
     pub fn chain(&self, asked: &str) -> Result<&WorldChain, ToolError> {
         let unknown = match resolve(asked, &self.networks) {
             Ok(found) => {
@@ -312,11 +317,11 @@ impl World {
         }
     }
 
-    /// The account asked for, or the wallet's.
+    /// Returns the account named by `asked`, or the wallet's account.
     ///
     /// # Errors
-    /// `VALIDATION_FAILED` for a text that is no address, `WALLET_NOT_CONFIGURED` where there is none; where no
-    /// chain is there at all, why not, since which account is meant follows from the chains.
+    /// `VALIDATION_FAILED` for text that is not an address, `WALLET_NOT_CONFIGURED` without a wallet. If no chain is
+    /// connected at all, the connection error, because the account depends on the chains.
     pub fn account(&self, asked: Option<&str>) -> Result<Address, ToolError> {
         match asked {
             Some(text) => address(text, "account"),
@@ -328,64 +333,64 @@ impl World {
     }
 }
 
-/// What an account holds of a token. In the order of what must not be overlooked.
+/// Token balance of an account. Ordered by precedence when the endpoints' answers are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// There is no contract at the token's address.
+    /// No contract exists at the token's address.
     NoContract,
     /// The contract does not answer `balanceOf`.
     Unreadable,
-    /// An amount in raw units.
+    /// Balance in raw units.
     Amount(U256),
 }
 
 impl WorldChain {
-    /// A chain with its prices.
+    /// Creates a chain with its price feeds.
     pub fn new(client: ChainClient, prices: PriceChain) -> Self {
-        // One endpoint's pools may be its invention, and so may its latest block.
+        // Pools are read by agreement of the endpoints: a single endpoint could invent pools, and its latest block too.
         let pools = PoolReader::new(client.agreed().clone(), client.network()).map(Arc::new);
         let source = Source::of(&client);
         Self { client, prices, source, pools }
     }
 
-    /// The reader of its pools, which keeps what it read.
+    /// Returns the pool reader, which caches pools.
     ///
     /// # Errors
-    /// `CHAIN_UNSUPPORTED` where the address book has not what reading takes.
+    /// `CHAIN_UNSUPPORTED` if the address book lacks a contract that the reader needs.
     pub fn pools(&self) -> Result<&Arc<PoolReader>, ToolError> {
         self.pools.as_ref().map_err(|error| error.clone().into())
     }
 
-    /// Where simulations read from.
+    /// Returns the state source for simulations.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// A fork of the chain at `block`.
+    /// Forks the chain at `block`.
     ///
     /// # Errors
-    /// The chain's own failure, as a tool's error.
+    /// Returns the provider's error, as a tool error.
     pub async fn fork(&self, block: BlockId) -> Result<Fork, ToolError> {
         Ok(Fork::pin(&self.source, block, NextBlock::default()).await?)
     }
 
-    /// The chain's name, id and address book.
+    /// Returns the chain's name, id and address book.
     pub fn network(&self) -> &Network {
         self.client.network()
     }
 
-    /// The token of that symbol or address.
+    /// Resolves a token by symbol or address.
     ///
     /// # Errors
-    /// As [`token::resolve_by_majority`], as a tool's error.
+    /// The errors of [`token::resolve_by_majority`], as tool errors.
     pub async fn token(&self, asked: &str) -> Result<Token, ToolError> {
         Ok(token::resolve_by_majority(asked, &self.client).await?)
     }
 
-    /// The address of a contract on this chain.
+    /// Returns the address of a contract on this chain.
     ///
     /// # Errors
-    /// `CHAIN_UNSUPPORTED` where the address book has none.
+    /// `CHAIN_UNSUPPORTED` if the address book does not contain it.
     pub fn contract(&self, contract: Contract) -> Result<Address, ToolError> {
         self.network().book.contract(contract).ok_or_else(|| {
             ToolError::new(
@@ -395,32 +400,32 @@ impl WorldChain {
         })
     }
 
-    /// Asks all calls of the newest block: with several endpoints of the newest one that two have reached, and a strict
-    /// majority decides.
+    /// Sends all calls in one Multicall3 call to the newest block. With several endpoints, it is the newest block that
+    /// two endpoints have reached, and a strict majority decides each answer.
     ///
     /// # Errors
-    /// `CHAIN_UNSUPPORTED` without Multicall3, `CHAIN_INCONSISTENT` where the endpoints contradict each other without a
-    /// majority, or the chain's own failure.
+    /// `CHAIN_UNSUPPORTED` without Multicall3, `CHAIN_INCONSISTENT` if the endpoints contradict each other without a
+    /// majority, or the provider's error.
     pub async fn ask(&self, calls: Calls) -> Result<Answers, ToolError> {
         let multicall = self.contract(Contract::Multicall3)?;
         let (provider, block) = self.client.newest().await?;
         Ok(calls.send(provider, multicall, block).await?)
     }
 
-    /// The same of the block with this hash.
+    /// Sends all calls in one Multicall3 call to the block with this hash.
     ///
     /// # Errors
-    /// The same.
+    /// The same as for [`Self::ask`].
     pub async fn ask_at(&self, calls: Calls, block: B256) -> Result<Answers, ToolError> {
         Ok(calls.send(self.client.agreed(), self.contract(Contract::Multicall3)?, BlockId::hash(block)).await?)
     }
 
-    /// What `owner` holds of each of `tokens` in the newest block. Where the endpoints contradict each other without a
-    /// majority, the largest that any of them tells: what is to be sold or taken back must not be hidden by one, and what
-    /// is not there fails in simulation.
+    /// Reads the balances of `owner` in the newest block, in the order of `tokens`. If the endpoints contradict each
+    /// other without a majority, the largest answer of any endpoint counts. One endpoint must not hide a balance that
+    /// is to be sold or an allowance that is to be revoked; a balance that does not exist fails in simulation.
     ///
     /// # Errors
-    /// As [`Self::ask`], where no endpoint answers.
+    /// The same as for [`Self::ask`], if no endpoint answers.
     pub async fn held(&self, owner: Address, tokens: &[Address]) -> Result<Vec<Held>, ToolError> {
         let agreed = self.balances(owner, tokens).await;
         let contradiction = match agreed {
@@ -450,17 +455,17 @@ impl WorldChain {
         Ok(asked.iter().map(of).collect())
     }
 
-    /// Units of the chain's coin that `account` holds in the newest block, in wei.
+    /// Returns the native token balance of `account` in the newest block, in wei.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// Returns the provider's error.
     pub async fn coin_of(&self, account: Address) -> Result<U256, ToolError> {
         let (provider, block) = self.client.newest().await?;
         Ok(provider.get_balance(account).block_id(block).await.map_err(ProviderError::from)?)
     }
 }
 
-/// The error of a chain that the policy does not allow; `allowed` is its list in words.
+/// Builds the error for a chain that the policy forbids; `allowed` is the policy's list as text.
 fn not_allowed(network: &Network, allowed: &str) -> ToolError {
     let chain = ChainId(network.chain_id).to_string();
     ToolError::new(
@@ -476,11 +481,11 @@ fn not_allowed(network: &Network, allowed: &str) -> ToolError {
     )])
 }
 
-/// An address as a parameter carries it: 0x and 40 hexadecimal digits, the checksum of EIP-55
-/// (<https://eips.ethereum.org/EIPS/eip-55>) right where the letters are of both cases.
+/// Parses an address parameter: 0x and 40 hexadecimal digits. Mixed-case input must have a valid checksum (EIP-55,
+/// <https://eips.ethereum.org/EIPS/eip-55>).
 ///
 /// # Errors
-/// `VALIDATION_FAILED` that names the parameter.
+/// `VALIDATION_FAILED`, with the name of the parameter.
 pub fn address(text: &str, parameter: &str) -> Result<Address, ToolError> {
     let text = text.trim();
     let bad = |what: &str| {

@@ -1,4 +1,4 @@
-//! `intel_assess_mev_risk`: what a sandwich around a swap could take, and what would leave it nothing.
+//! `intel_assess_mev_risk`: potential loss of a swap to a sandwich attack, and ways to prevent it.
 
 use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
@@ -21,14 +21,14 @@ use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::routing::{GasModel, Route};
 use golem_protocols::uniswap::sandwich::{Sandwich, sandwiches};
 
-/// The tool.
+/// Definition of the `intel_assess_mev_risk` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<AssessMevRisk>();
 
-/// From these shares of the trade on, in hundredths of a basis point, what can be taken is a medium or a high risk.
+/// Thresholds of medium and high risk: the attacker's share of the trade, in hundredths of a basis point.
 const MEDIUM_FROM: u64 = 500;
 const HIGH_FROM: u64 = 5_000;
 
-/// Parameters.
+/// Parameters of `intel_assess_mev_risk`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -40,76 +40,77 @@ pub struct Params {
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Slippage tolerance in basis points that the swap would be sent with. Without it 50, or less where phase or policy
-    /// allow less.
+    /// Slippage tolerance of the planned swap, in basis points. Defaults to 50, or less if phase or policy allow less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
     slippage_bps: Option<u32>,
 }
 
-/// Result.
+/// Result of `intel_assess_mev_risk`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Symbol of the token paid.
     token_in: String,
     /// Symbol of the token received.
     token_out: String,
-    /// Paid, in whole tokens.
+    /// Amount paid, in whole tokens.
     amount_in: String,
-    /// Received if nobody interferes, in whole tokens.
+    /// Amount received without interference, in whole tokens.
     amount_out: String,
-    /// The least the swap would accept, in whole tokens.
+    /// Minimum output of the swap, in whole tokens.
     minimum_out: String,
-    /// `none`, `low`, `medium` or `high`: see the explanation.
+    /// Risk: `none`, `low`, `medium` or `high`; see the explanation.
     risk: Risk,
-    /// Dollars between what is expected and the least that is accepted: no attack can cost more.
+    /// Value of the difference between expected and minimum output, in dollars: the upper limit of any attack's cost.
+    /// Absent without a price.
     exposed_usd: Option<String>,
-    /// The sandwich that takes the largest part of the trade, where one gains anything.
+    /// Sandwich that takes the largest share of the trade; absent if none is profitable before gas.
     sandwich: Option<SandwichFound>,
-    /// The largest slippage tolerance in basis points that leaves a sandwich no gain after its gas.
+    /// Largest slippage tolerance, in basis points, that leaves at most a low risk; absent if there is none.
     safe_slippage_bps: Option<u32>,
-    /// The largest part of what a pool holds of a token that the trade takes out of it, in percent.
+    /// Largest share of a pool's token balance that the trade takes, in percent.
     liquidity_share_pct: String,
-    /// Whether it should be split, since that part is above 1 %.
+    /// True if the trade should be split, because that share is above 1 %.
     split_recommended: bool,
-    /// Into how many parts, so that each stays below; 1 for a trade that needs no splitting.
+    /// Number of parts that keeps each share at or below 1 %; 1 if no split is needed.
     parts: u64,
-    /// What to do about it, the most helpful first.
+    /// Advice, most helpful first.
     advice: Vec<String>,
 }
 
-/// How much of the trade could be taken.
+/// Share of the trade that an attacker could take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Risk {
-    /// No sandwich gains anything.
+    /// No sandwich is profitable.
     None,
-    /// One would gain less than its gas, or less than 0.05 % of the trade.
+    /// The gain is below the attacker's gas, or below 0.05 % of the trade.
     Low,
-    /// Less than 0.5 % of the trade.
+    /// The gain is below 0.5 % of the trade.
     Medium,
-    /// More.
+    /// The gain is 0.5 % of the trade or more.
     High,
 }
 
-/// One sandwich.
+/// Sandwich attack on one pool.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SandwichFound {
-    /// The pool it would happen in.
+    /// Address of the attacked pool.
     pool: String,
-    /// Symbol of the token the attacker pays and wins.
+    /// Symbol of the token that the attacker pays and gains.
     token: String,
-    /// What the attacker trades ahead, in whole tokens.
+    /// Amount of the attacker's first trade, in whole tokens.
     first: String,
-    /// What the attacker has over afterwards, in whole tokens; gas not counted.
+    /// Attacker's gain in whole tokens, before gas.
     gain: String,
-    /// The same in dollars, gas of both trades taken off; below zero it would not be made.
+    /// Attacker's gain in dollars after the gas of both trades; negative if the attack does not pay. Absent without a
+    /// price.
     net_gain_usd: Option<String>,
-    /// What the swap would still receive, in whole tokens.
+    /// Output that the swap would still receive, in whole tokens.
     amount_out: String,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `intel_assess_mev_risk`; see [`TOOL_DEF`].
 pub struct AssessMevRisk;
 
 impl ReadTool for AssessMevRisk {
@@ -162,17 +163,17 @@ impl ReadTool for AssessMevRisk {
     }
 }
 
-/// A route with what it takes to say what an attack on it is worth.
+/// Route with the prices and the gas cost that value an attack on it.
 struct Assessment<'a> {
     ask: &'a SwapAsk<'a>,
     route: &'a Route,
     snapshot: &'a PoolSnapshot,
-    /// Tokens that a sandwich can be paid in, each with its price.
+    /// Input tokens of the route's hops, in which a sandwich can be paid: token, contract and price.
     paid: Vec<(token::Token, Address, Option<Usd>)>,
     price_out: Option<Usd>,
-    /// The largest part of what a pool holds of a token that the trade takes out of it.
+    /// Largest share of a pool's token balance that the trade takes.
     share: Ratio,
-    /// Gas of the attacker's two trades in dollars.
+    /// Gas cost of the attacker's two trades, in dollars.
     gas: Option<Usd>,
 }
 
@@ -207,14 +208,15 @@ impl<'a> Assessment<'a> {
         Ok(Self { ask, route, snapshot, paid: known, price_out: price(paid.len()), share, gas })
     }
 
-    /// The sandwich that takes the largest part of the trade at this slippage, that part, and its gain in dollars.
+    /// Finds the sandwich that takes the largest share of the trade at this slippage. Returns it with that share and
+    /// its gain in dollars before gas.
     fn worst(&self, slippage_bps: u32) -> Option<(Sandwich, Ratio, Option<Usd>)> {
         let minimum = minimum_out(self.route.amount_out, slippage_bps)?;
         let found = sandwiches(self.route, &self.snapshot.pools, minimum);
         let weighed = found.into_iter().filter_map(|sandwich| {
             let leg = self.route.legs.get(sandwich.leg)?;
             let hop = leg.hops.get(sandwich.hop)?;
-            // The part of what flows through this pool, times the part of the trade that does.
+            // Share of this pool's flow, times the share of the trade that takes this leg.
             let part = Ratio::of(sandwich.gain, hop.amount_in)?;
             let part = part.times(&Ratio::of(leg.amount_in, self.route.amount_in)?);
             Some((sandwich, part))
@@ -227,7 +229,7 @@ impl<'a> Assessment<'a> {
         Some((sandwich, part, usd))
     }
 
-    /// How bad the worst is; a gain that is not worth its gas is a low risk.
+    /// Rates a sandwich. A gain that does not exceed the attacker's gas is a low risk.
     fn risk(&self, worst: Option<&(Sandwich, Ratio, Option<Usd>)>) -> Risk {
         let Some((_, part, usd)) = worst else { return Risk::None };
         let at_least = |millionths: u64| {
@@ -241,7 +243,8 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// The largest slippage up to this one that leaves no more than a low risk.
+    /// Returns the largest slippage, up to `slippage_bps`, that leaves at most a low risk; `None` if even zero does
+    /// not.
     fn safe_slippage(&self, slippage_bps: u32) -> Option<u32> {
         let safe = |bps: u32| self.risk(self.worst(bps).as_ref()) <= Risk::Low;
         if safe(slippage_bps) {

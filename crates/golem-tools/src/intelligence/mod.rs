@@ -1,3 +1,3 @@
-//! Analysis: what a trade would meet on its way.
+//! Intelligence tools: risk analysis of planned trades.
 
 pub mod intel_assess_mev_risk;

@@ -1,4 +1,4 @@
-//! `check_safety_status`: what may still be done, before anything is tried.
+//! `check_safety_status`: current state of all limits, before any attempt to trade.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,142 +15,142 @@ use bardo_safety::policy::Policy;
 use bardo_safety::status::{CapStatus, CountStatus, Status};
 use bardo_safety::stop::{InForce, meaning};
 
-/// The tool.
+/// Definition of the `check_safety_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckSafetyStatus>();
 
-/// Parameters.
+/// Parameters of `check_safety_status`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Chain name, alias or decimal id; without it, the network's first chain.
+    /// Chain name, alias or decimal id; defaults to the network's first chain.
     #[serde(default)]
     chain: Option<String>,
 }
 
-/// Result.
+/// Result of `check_safety_status`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Whether anything that opens or enlarges a position could pass now, by stop, breaker and rates. What one action
-    /// costs is not in it.
+    /// True if an action that opens or increases a position could pass now, given stop, breaker, rates and caps. The
+    /// cost of a single action is not considered.
     can_trade: bool,
-    /// What stands against trading now; empty where nothing does.
+    /// Reasons that block trading now; empty if nothing does.
     blocked_by: Vec<String>,
-    /// The stop in force: pause, exit-only, flatten, halt or revoke; absent where there is none.
+    /// Stop in force: pause, exit-only, flatten, halt or revoke; absent without a stop.
     stop: Option<StopStatus>,
-    /// The phase that limits are told for.
+    /// Phase that the limits apply to.
     phase: &'static str,
-    /// The policy in force.
+    /// Policy in force.
     policy: PolicyStatus,
-    /// Every cap on dollars, in the policy's order.
+    /// All caps in dollars, in the policy's order.
     caps: Vec<Cap>,
     /// Trades in any 60 minutes.
     trades_per_hour: Count,
-    /// Calls of tools in any 60 seconds, this one included.
+    /// Tool calls in any 60 seconds, including this one.
     calls_per_minute: Count,
-    /// Seconds until the next trade may begin; exits do not wait.
+    /// Seconds until the next trade may begin. Exits are not delayed.
     cooldown_seconds_left: u64,
-    /// The failure breaker.
+    /// Failure breaker, which opens after consecutive failures.
     breaker: BreakerStatus,
-    /// The stop-loss.
+    /// Stop-loss of the account on this chain.
     stop_loss: StopLoss,
-    /// Standing approvals that still hold.
+    /// Standing approvals that are still valid.
     standing_approvals: Vec<StandingApproval>,
-    /// Fields of the policy that nothing installed enforces, because nothing installed could break them.
+    /// Policy fields that are not enforced, because no installed tool could violate them.
     unenforced: Vec<String>,
 }
 
-/// A stop.
+/// Stop in force.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StopStatus {
-    /// How much is stopped.
+    /// Level of the stop.
     level: &'static str,
-    /// What that means.
+    /// Meaning of the level.
     means: &'static str,
-    /// Why, in the words of whoever stopped.
+    /// Reason given by the person or process that set the stop.
     reason: String,
-    /// Who stopped.
+    /// Person or process that set the stop.
     by: String,
 }
 
-/// The policy.
+/// Policy in force.
 #[derive(Debug, Serialize, JsonSchema)]
 struct PolicyStatus {
-    /// Its name; a star where a file differs from the preset.
+    /// Name of the policy; a star marks a file that differs from the preset.
     name: String,
-    /// Counts its changes in this program, from 1.
+    /// Number of the policy version in this process, counted from 1.
     version: u64,
-    /// Names it exactly.
+    /// Hash of the policy.
     hash: String,
-    /// What a looser policy would change that waits for the operator's decision; empty where none waits.
+    /// Loosening changes that wait for the operator's approval; empty if there are none.
     waiting_changes: Vec<String>,
 }
 
-/// A cap on dollars.
+/// Cap in dollars.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Cap {
-    /// The policy's field.
+    /// Name of the policy field.
     rule: String,
-    /// Over which time: `action`, `hour`, `day` or `month`.
+    /// Period of the cap: `action`, `hour`, `day` or `month`.
     per: &'static str,
-    /// The most, in dollars.
+    /// Limit in dollars.
     limit_usd: String,
-    /// Spent or reserved, in dollars.
+    /// Amount spent or reserved, in dollars.
     used_usd: String,
-    /// What is left, in dollars.
+    /// Amount left, in dollars.
     left_usd: String,
-    /// Seconds until some of what is used is free again; absent where nothing is used.
+    /// Seconds until part of the used amount is free again; absent if nothing is used.
     frees_in_seconds: Option<u64>,
 }
 
-/// A limit on how often.
+/// Limit on a number of events.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Count {
-    /// The most.
+    /// Maximum number in the period.
     limit: u32,
-    /// Made.
+    /// Number used in the period.
     used: u32,
-    /// What is left.
+    /// Number left in the period.
     left: u32,
 }
 
-/// The failure breaker.
+/// State of the failure breaker.
 #[derive(Debug, Serialize, JsonSchema)]
 struct BreakerStatus {
-    /// `closed`, `open`, `half_open` (one trial may be made) or `trial` (it is under way).
+    /// State: `closed`, `open`, `half_open` (one trial is allowed) or `trial` (the trial is running).
     state: &'static str,
-    /// Failures in a row; absent while a trial decides.
+    /// Number of consecutive failures; absent while a trial decides.
     failures: Option<u32>,
-    /// Failures in a row that open it.
+    /// Number of consecutive failures that opens the breaker.
     limit: u32,
-    /// Seconds until one trial may be made; absent where it is not open.
+    /// Seconds until a trial is allowed; absent unless the breaker is open.
     trial_in_seconds: Option<u64>,
 }
 
-/// The stop-loss.
+/// State of the stop-loss.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StopLoss {
-    /// The most the account was worth on this chain, in dollars; absent where nothing has been seen of it.
+    /// High-water mark of the account on this chain, in dollars; absent before the first valuation.
     high_water_usd: Option<String>,
-    /// From which value on only exits pass, in dollars.
+    /// Account value at which only exits are allowed, in dollars; absent before the first valuation.
     stops_at_usd: Option<String>,
-    /// How far below the highest that is, in basis points.
+    /// Distance of that value below the high-water mark, in basis points.
     stop_loss_bps: u32,
 }
 
-/// A standing approval.
+/// Standing approval of the operator.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StandingApproval {
-    /// By which tool.
+    /// Name of the tool that may act under it.
     tool: String,
     /// EIP-155 id of the chain.
     chain_id: u64,
-    /// What may still be spent under it, in dollars.
+    /// Remaining amount, in dollars.
     left_usd: String,
-    /// Seconds until it ends.
+    /// Seconds until the approval expires.
     ends_in_seconds: u64,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `check_safety_status`; see [`TOOL_DEF`].
 pub struct CheckSafetyStatus;
 
 impl ReadTool for CheckSafetyStatus {

@@ -1,4 +1,4 @@
-//! `simulate_transaction`: what a call would do on the chain as it is now, without signing or sending it.
+//! `simulate_transaction`: effect of a call on the current chain state, without signing or sending it.
 
 use std::collections::BTreeMap;
 
@@ -17,30 +17,30 @@ use bardo_base::units::TokenAmount;
 use golem_chain::fork::{Call, Change, Changes, Outcome, Simulation, Status};
 use golem_chain::token::{self, Token};
 
-/// The tool.
+/// Definition of the `simulate_transaction` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<SimulateTransaction>();
 
-/// Changes that are listed at most, of each kind.
+/// Maximum number of listed changes, per list.
 const MOST_CHANGES: usize = 40;
-/// Bytes of the output that are shown.
+/// Maximum length of the shown output, in bytes.
 const MOST_OUTPUT: usize = 1_024;
 
-/// Parameters.
+/// Parameters of `simulate_transaction`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Chain name, alias or decimal id.
     chain: String,
-    /// The contract or account called, as a 0x address; absent to create a contract from `data`.
+    /// Target contract or account, as a 0x address; absent to create a contract from `data`.
     #[serde(default)]
     to: Option<String>,
     /// Calldata as 0x and hexadecimal digits.
     #[serde(default = "nothing")]
     data: String,
-    /// The chain's coin sent along, in whole coins, such as "0.1".
+    /// Native tokens sent with the call, in whole tokens, such as "0.1".
     #[serde(default = "zero")]
     value: String,
-    /// Who sends it, as a 0x address; the wallet's own account if absent.
+    /// Sender, as a 0x address; defaults to the wallet's account.
     #[serde(default)]
     from: Option<String>,
 }
@@ -53,66 +53,66 @@ fn zero() -> String {
     "0".to_owned()
 }
 
-/// Result.
+/// Result of `simulate_transaction`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The chain's name.
+    /// Name of the chain.
     chain: String,
-    /// The block on whose state it was tried.
+    /// Number of the block whose state was used.
     block_number: u64,
-    /// Who sent it.
+    /// Address of the sender.
     from: String,
-    /// `success`, `reverted` or `halted`.
+    /// Outcome: `success`, `reverted` or `halted`.
     outcome: &'static str,
-    /// Why it did not succeed, in words.
+    /// Reason for a failure; absent after success.
     reason: Option<String>,
-    /// What it would be charged for, in gas units.
+    /// Gas used, in gas units.
     gas_used: u64,
-    /// What it returned, as 0x and hexadecimal digits; the revert data if it reverted. Cut where it is long.
+    /// Return data as 0x and hexadecimal digits, or revert data after a revert; truncated if long.
     output: String,
-    /// The contract it created.
+    /// Address of the created contract, if any.
     created: Option<String>,
-    /// Balances that changed, the sender's first.
+    /// Changed balances, the sender's first.
     balances: Vec<BalanceMoved>,
-    /// Allowances that changed: who may take how much from whom afterwards.
+    /// Changed allowances, the sender's first.
     allowances: Vec<AllowanceMoved>,
-    /// Anything else of the sender's that changed, in words.
+    /// Other changes of the sender's state, as sentences.
     also_changed: Vec<String>,
-    /// Whether the lists above are all there is: no bound was hit, and every token answered.
+    /// True if the lists above are complete: no limit was reached, and every token answered.
     complete: bool,
 }
 
-/// A balance before and after.
+/// Balance before and after the call.
 #[derive(Debug, Serialize, JsonSchema)]
 struct BalanceMoved {
-    /// Whose.
+    /// Address of the holder.
     account: String,
-    /// Symbol of the token, or its address where it has none.
+    /// Symbol of the token, or its address without a symbol.
     token: String,
-    /// By how much it changed, in whole tokens, with its sign; raw units where the decimals are not known.
+    /// Signed change in whole tokens; in raw units if the decimals are unknown.
     change: String,
-    /// Before, in raw units.
+    /// Balance before, in raw units.
     before_raw: String,
-    /// After, in raw units.
+    /// Balance after, in raw units.
     after_raw: String,
 }
 
-/// An allowance before and after.
+/// Allowance after the call.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AllowanceMoved {
-    /// Whose tokens.
+    /// Address of the token's owner.
     owner: String,
-    /// Who may take them.
+    /// Address of the spender.
     spender: String,
-    /// Symbol of the token, or its address where it has none.
+    /// Symbol of the token, or its address without a symbol.
     token: String,
-    /// `token` for an allowance of the token's own, `permit2` for one inside Permit2.
+    /// Location of the allowance: `token` for the token contract, `permit2` for Permit2.
     kept_by: &'static str,
-    /// After, in raw units.
+    /// Allowance after, in raw units.
     after_raw: String,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `simulate_transaction`; see [`TOOL_DEF`].
 pub struct SimulateTransaction;
 
 impl ReadTool for SimulateTransaction {
@@ -148,7 +148,7 @@ impl ReadTool for SimulateTransaction {
     type Output = Output;
 
     fn example() -> Value {
-        // Permit2 has one address on every chain; this asks for its domain separator.
+        // Permit2 has the same address on every chain; the call reads its domain separator.
         json!({
             "chain": "ethereum", "to": "0x000000000022D473030F116dDEE9F6B43aC78BA3", "data": "0x3644e515",
             "from": "0x00000000000000000000000000000000000000A1",
@@ -198,7 +198,7 @@ fn call(context: &CallContext, params: &Params) -> Result<Call, ToolError> {
     .with_value(value.raw()))
 }
 
-/// The tokens whose balances or allowances changed, where they answer as tokens do.
+/// Tokens whose balances or allowances changed, if their contracts answer as tokens.
 struct Names(BTreeMap<Address, Token>);
 
 impl Names {
@@ -229,7 +229,7 @@ impl Names {
     }
 }
 
-/// The difference with its sign, its size written by `form`.
+/// Formats the signed difference, with the magnitude formatted by `form`.
 fn signed(moved: &Change<U256>, form: impl Fn(U256) -> String) -> String {
     if moved.after >= moved.before {
         format!("+{}", form(moved.after - moved.before))
@@ -326,7 +326,7 @@ fn answer(
     Ok(Reply::new(output, explanation).hint(hints))
 }
 
-/// What else of the sender's changed: approvals for everything, single tokens, code and delegation.
+/// Describes other changes of the sender: collection approvals, NFTs, code and delegation.
 fn also_changed(from: Address, changes: &Changes) -> Vec<String> {
     let mut told = Vec::new();
     for change in changes.operators.iter().filter(|change| change.owner == from && change.approved.moved()) {

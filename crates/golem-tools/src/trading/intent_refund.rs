@@ -1,4 +1,4 @@
-//! `intent_refund`: takes back what a bridge order locked and nobody delivered in time.
+//! `intent_refund`: recovers the tokens of a bridge order that were locked and not delivered in time.
 
 use alloy::primitives::{Bytes, TxKind};
 use alloy::providers::Provider as _;
@@ -22,42 +22,42 @@ use bardo_safety::proposal::{Inflow, Intent, Proposal};
 use bardo_safety::typed::TypedMessage;
 use golem_chain::provider::ProviderError;
 
-/// The tool.
+/// Definition of the `intent_refund` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();
 
-/// Gas of a refund, with room to spare.
+/// Gas limit of a refund, with a margin.
 const REFUND_GAS: u64 = 160_000;
 
-/// Parameters.
+/// Parameters of `intent_refund`.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Id of the intent, as uniswap_submit_cross_chain_intent gave it.
+    /// Id of the intent, as returned by uniswap_submit_cross_chain_intent.
     pub intent_id: String,
 }
 
-/// Result.
+/// Result of `intent_refund`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Id of the intent.
     intent_id: String,
-    /// refunded once the transaction is in a block; expired before.
+    /// Status: `refunded` once the transaction is confirmed, `expired` before.
     status: &'static str,
-    /// What comes back, in whole tokens.
+    /// Refunded amount, in whole tokens.
     amount: String,
-    /// The transaction.
+    /// Transaction that refunded the intent.
     #[serde(flatten)]
     transaction: TakenBack,
 }
 
-/// What is remembered of preparing.
+/// Values kept from preparation for the result.
 pub struct Plan {
     intent_id: String,
     amount: String,
     symbol: SafeText,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `intent_refund`; see [`TOOL_DEF`].
 pub struct IntentRefund;
 
 impl WriteTool for IntentRefund {
@@ -124,7 +124,7 @@ impl WriteTool for IntentRefund {
         let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
             .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
         let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
-        // The settler goes by its chain's time, which may be ahead of this machine's.
+        // The settler uses its chain's time, which may be ahead of the local clock.
         let now = context.world.clock.now_seconds().max(head_time(chain).await?);
         if now <= from {
             let seconds = from.saturating_sub(now).saturating_add(1);
@@ -135,7 +135,7 @@ impl WriteTool for IntentRefund {
         let amount = field(&known, "amount_in");
         let symbol = record.figures.token_in.symbol.clone();
         let expected = format!("{amount} {symbol} of intent {id} is back in the wallet");
-        // Declared, or it would be something that came without being asked for.
+        // The inflow must be declared: the pipeline treats undeclared receipts as unexpected.
         let back = intent.data.inputAmount;
         let token = chain.token(&intent.data.inputToken.to_string()).await?;
         let inflow = Inflow { token, at_least: back, expected: back, recipient: record.account };

@@ -1,4 +1,4 @@
-//! Quotes, swaps, orders, allowances.
+//! Trading tools: quotes, swaps, orders and allowances.
 
 pub mod filled;
 pub mod intent_refund;

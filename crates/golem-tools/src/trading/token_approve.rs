@@ -1,5 +1,5 @@
-//! `token_approve`: lets a contract take an exact amount of a token, on the token itself or, for a router,
-//! through Permit2 until a time.
+//! `token_approve`: grants an exact token allowance, on the token itself or, for a router, through Permit2 with an
+//! expiry.
 
 use alloy::primitives::{Address, U256, aliases::U48, aliases::U160};
 use alloy::sol_types::SolCall;
@@ -23,55 +23,55 @@ use golem_chain::network::Contract;
 use golem_chain::permit2::UNLIMITED;
 use golem_chain::token::TokenId;
 
-/// Parameters.
+/// Parameters of `token_approve`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Token: symbol or 0x address.
     token: String,
-    /// Who may take it: 0x address. Without it, the chain's Universal Router, which takes through Permit2.
+    /// Spender, as a 0x address; defaults to the chain's Universal Router, which spends through Permit2.
     #[serde(default)]
     spender: Option<String>,
-    /// Amount in whole tokens, such as "500". "max" is the wallet's whole balance; "unlimited" is no limit at all,
-    /// which passes only where the policy names it.
+    /// Amount in whole tokens, such as "500". "max" is the wallet's whole balance. "unlimited" removes the limit; it
+    /// passes only if the policy allows unlimited allowances.
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Seconds until an allowance inside Permit2 ends. One on the token itself does not end.
+    /// Seconds until a Permit2 allowance expires. An allowance on the token itself does not expire.
     #[serde(default = "three_hundred")]
     #[schemars(range(min = 1, max = 2_592_000))]
     expires_in: u64,
 }
 
-/// The longest that an allowance inside Permit2 may last, in seconds: thirty days.
+/// Maximum lifetime of a Permit2 allowance, in seconds: thirty days.
 const MAX_EXPIRY: u64 = 2_592_000;
 
 fn three_hundred() -> u64 {
     300
 }
 
-/// Result.
+/// Result of `token_approve`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Symbol of a listed token, address of any other.
+    /// Symbol of a listed token; otherwise its address.
     token: String,
-    /// Who may take it.
+    /// Address of the spender.
     spender: String,
-    /// What it may take now, in whole tokens; "unlimited" where there is no limit.
+    /// Allowance in whole tokens; "unlimited" without a limit.
     allowance: String,
-    /// When that ends, in seconds since the Unix epoch; absent where it does not.
+    /// Expiry in seconds since the Unix epoch; absent if the allowance does not expire.
     expires_at: Option<u64>,
-    /// Hash of the last transaction; absent where nothing was sent.
+    /// Hash of the last transaction; absent if none was sent.
     tx_hash: Option<String>,
-    /// Block it is in; absent until it is in one.
+    /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Gas used in all, in units.
+    /// Gas of all transactions, in gas units.
     gas_used: u64,
-    /// Where to look at the transaction; absent where nothing was sent.
+    /// URL of the last transaction; absent if none was sent.
     explorer_url: Option<String>,
 }
 
-/// What is remembered of preparing.
+/// Values kept from preparation for the result.
 pub struct Plan {
     token: String,
     decimals: u8,
@@ -81,10 +81,10 @@ pub struct Plan {
     expires_at: Option<u64>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `token_approve`; see [`TOOL_DEF`].
 pub struct TokenApprove;
 
-/// The tool.
+/// Definition of the `token_approve` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenApprove>();
 
 impl WriteTool for TokenApprove {
@@ -201,7 +201,7 @@ impl WriteTool for TokenApprove {
             return Err(invalid("amount", &what));
         }
         let shown = shown(amount, token.decimals);
-        // The full address stands among the places of the decision, whatever it is called.
+        // The approval screen shows the full address separately, so a label is enough here.
         let label = chain.network().book.label(spender);
         let who = label.clone().unwrap_or_else(|| spender.to_string());
         let expected = format!("{who} may take {shown} {}", token.symbol);
@@ -251,7 +251,7 @@ impl WriteTool for TokenApprove {
     }
 }
 
-/// Raw units, on the token and inside Permit2, which has less room.
+/// Parses the amount into raw units: for the token, and for Permit2, whose amounts have 160 bits.
 fn wanted(amount: &str, decimals: u8, balance: U256) -> Result<(U256, U160), ToolError> {
     let amount = match amount.trim() {
         text if text.eq_ignore_ascii_case("unlimited") => return Ok((U256::MAX, UNLIMITED)),

@@ -1,4 +1,4 @@
-//! `token_revoke`: takes back what others may take of a token, on the token itself and inside Permit2.
+//! `token_revoke`: revokes token allowances, on the token itself and inside Permit2.
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
@@ -20,48 +20,49 @@ use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposa
 use golem_chain::network::Contract;
 use golem_chain::token::TokenId;
 
-/// The tool.
+/// Definition of the `token_revoke` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenRevoke>();
 
-/// Parameters.
+/// Parameters of `token_revoke`.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Token: symbol or 0x address.
     pub token: String,
-    /// Whose allowance is taken back: 0x address. Without it, Permit2's on the token and the routers' inside Permit2.
+    /// Spender whose allowance is revoked, as a 0x address. By default, Permit2's allowance on the token and the
+    /// routers' allowances inside Permit2.
     #[serde(default)]
     pub spender: Option<String>,
     /// Chain name, alias or decimal id.
     pub chain: String,
 }
 
-/// Result.
+/// Result of `token_revoke`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Symbol of a listed token, address of any other.
+    /// Symbol of a listed token; otherwise its address.
     token: String,
-    /// Whose allowances were taken back.
+    /// Addresses of the spenders whose allowances were revoked.
     spenders: Vec<String>,
-    /// Hash of the last transaction; absent where nothing was sent.
+    /// Hash of the last transaction; absent if none was sent.
     tx_hash: Option<String>,
-    /// Block it is in; absent until it is in one.
+    /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Gas used in all, in units.
+    /// Gas of all transactions, in gas units.
     gas_used: u64,
-    /// Where to look at the transaction; absent where nothing was sent.
+    /// URL of the last transaction; absent if none was sent.
     explorer_url: Option<String>,
 }
 
-/// What is remembered of preparing.
+/// Values kept from preparation for the result.
 pub struct Plan {
     token: String,
     spenders: Vec<String>,
-    /// What the book calls them, each by its address where it has no name.
+    /// Labels of the spenders from the address book; the address where there is no label.
     called: Vec<String>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `token_revoke`; see [`TOOL_DEF`].
 pub struct TokenRevoke;
 
 impl WriteTool for TokenRevoke {
@@ -90,7 +91,8 @@ impl WriteTool for TokenRevoke {
             memory: None,
         },
         idempotent: true,
-        // The least strict that a write can claim: what it really is follows from the simulated changes.
+        // The least strict class that a write can claim. The pipeline derives the actual class from the simulated
+        // changes.
         action_class: ActionClass::ClosePosition,
         checks: CHECKS,
         event_params: &["token", "spender", "chain"],
@@ -138,7 +140,7 @@ impl WriteTool for TokenRevoke {
         if !approvals.is_empty() {
             spenders.extend(approvals.iter().map(|pair| pair.spender.to_string()));
             approvals.iter().for_each(|pair| gone(pair.spender, AllowanceKind::Permit2 { expires_at: 0 }));
-            // One main transaction: the one before it then clears the way.
+            // A plan has one main transaction: the one before it becomes a preparing approval.
             legs.iter_mut().for_each(|leg: &mut Leg| leg.purpose = Purpose::Approve);
             legs.push(Leg {
                 purpose: Purpose::Main,

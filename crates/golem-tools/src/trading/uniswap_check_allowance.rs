@@ -1,8 +1,7 @@
-//! `uniswap_check_allowance`: may a spender take enough of a token?
+//! `uniswap_check_allowance`: checks whether a spender can take enough of a token.
 //!
-//! Universal Routers never use a token's own allowance: they take through Permit2, which must be
-//! allowed by the token and must in turn allow the router, until a time. What a router can take is
-//! the smaller of the two.
+//! Universal Routers never use a token's own allowance. They spend through Permit2: the token must allow Permit2, and
+//! Permit2 must allow the router until an expiry. A router can spend the smaller of the two amounts.
 
 use std::time::Duration;
 
@@ -24,10 +23,10 @@ use golem_chain::network::{AddressBook, Contract};
 use golem_chain::token::{Token, TokenId};
 use golem_protocols::uniswap::quote::{ApprovalAsk, ApprovalWord};
 
-/// The tool.
+/// Definition of the `uniswap_check_allowance` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckAllowance>();
 
-/// The routers that take through Permit2, the preferred first.
+/// Universal Routers that spend through Permit2, preferred first.
 const ROUTERS: [Contract; 4] = [
     Contract::UniversalRouter,
     Contract::UniversalRouterV211,
@@ -35,38 +34,38 @@ const ROUTERS: [Contract; 4] = [
     Contract::UniversalRouterV220,
 ];
 
-/// The chain's word does not wait longer for another's.
+/// Timeout for the quote source's answer about approvals.
 const SECOND_WORD_PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// Parameters.
+/// Parameters of `uniswap_check_allowance`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Token symbol or 0x address.
     token: String,
-    /// Address of the spender; without it, the chain's Universal Router.
+    /// Address of the spender; defaults to the chain's Universal Router.
     #[serde(default)]
     spender: Option<String>,
     /// Chain name, alias or decimal id.
     chain: String,
 }
 
-/// Result.
+/// Result of `uniswap_check_allowance`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The token: symbol of a listed one, else its address.
+    /// Symbol of a listed token; otherwise its address.
     token: String,
-    /// The spender's address.
+    /// Address of the spender.
     spender: String,
-    /// What the spender can take now, in the token's smallest unit.
+    /// Amount that the spender can take now, in raw units.
     allowance: String,
-    /// Whether that covers the wallet's whole balance, so that nothing it could do now needs another approval.
+    /// True if the allowance covers the wallet's whole balance, so that no further approval is needed.
     sufficient: bool,
-    /// Whether an approval is needed first; the opposite of `sufficient`.
+    /// True if an approval is needed first; the opposite of `sufficient`.
     needs_approval: bool,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswap_check_allowance`; see [`TOOL_DEF`].
 pub struct CheckAllowance;
 
 impl ReadTool for CheckAllowance {
@@ -168,17 +167,17 @@ fn takes_through_permit2(book: &AddressBook, spender: Address) -> bool {
     ROUTERS.into_iter().any(|router| book.contract(router) == Some(spender))
 }
 
-/// What is allowed, all of one block.
+/// Allowances of a token, all read in one block. Raw units.
 struct Allowed {
-    /// What the spender can take now.
+    /// Amount that the spender can take now.
     usable: U256,
-    /// What the owner has.
+    /// Balance of the owner.
     balance: U256,
-    /// What the token allows: the spender, or Permit2 for a router.
+    /// ERC-20 allowance of the spender, or of Permit2 for a router.
     of_token: U256,
-    /// What Permit2 allows a router, and until when.
+    /// Permit2 allowance of a router, with its expiry in seconds since the Unix epoch; `None` for other spenders.
     of_permit2: Option<(U256, u64)>,
-    /// Whether that time is over.
+    /// True if a non-zero Permit2 allowance has expired.
     expired: bool,
 }
 
@@ -205,16 +204,17 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
     };
     let allowed = call.take(&answers).ok_or_else(|| inconsistent("what Permit2 allows"))?;
     let (amount, expires_at) = (U256::from(allowed.amount), allowed.expiration.to::<u64>());
-    // Permit2 still pays in the very second of the expiry, but the next block is at least one later.
+    // Permit2 still pays in the second of the expiry, but the next block is at least one second later.
     let expired = expires_at <= now;
     let usable = if expired { U256::ZERO } else { amount.min(of_token) };
-    // What was never allowed has not expired.
+    // An allowance that was never granted has not expired.
     let expired = expired && !amount.is_zero();
     Ok(Allowed { usable, balance, of_token, of_permit2: Some((amount, expires_at)), expired })
 }
 
-/// What the quote source says of the same, held against the chain: the chain's word stands, whatever that is. Only of
-/// the routers, which take through Permit2; nothing where the source says nothing of approvals.
+/// Asks the quote source whether the token allows Permit2 enough, and compares its answer with the chain. The chain's
+/// answer always counts. Returns `None` for spenders other than routers, and for sources without an opinion on
+/// approvals.
 async fn second_word(
     context: &CallContext,
     chain: &WorldChain,
@@ -248,7 +248,7 @@ async fn second_word(
     }
 }
 
-/// The chain's own coin goes along with a transaction; nobody takes it.
+/// Builds the answer for the native token, which is sent with the transaction and needs no approval.
 fn coin_needs_none(token: &Token, spender: Address) -> Reply<Output> {
     let output = Output {
         token: token.symbol.to_string(),

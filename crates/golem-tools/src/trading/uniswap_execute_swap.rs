@@ -1,5 +1,5 @@
-//! `uniswap_execute_swap`: swaps one token for another through Uniswap's pools, in one transaction of the
-//! Universal Router that also carries the allowance it needs.
+//! `uniswap_execute_swap`: swaps two tokens through Uniswap pools, in one Universal Router transaction that includes
+//! the Permit2 allowance, or by a UniswapX auction.
 
 use alloy::primitives::{Address, Bytes, U256, U512, aliases::U48, aliases::U160};
 use alloy::sol_types::SolCall as _;
@@ -38,16 +38,16 @@ use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::router::{Recipient, SwapRequest, plan as plan_call};
 use golem_protocols::uniswap::routing::Route;
 
-/// The tool.
+/// Definition of the `uniswap_execute_swap` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<ExecuteSwap>();
 
-/// The longest a swap may wait for its block, in seconds: a day.
+/// Maximum time until inclusion, in seconds: one day.
 const MAX_DEADLINE: u64 = 86_400;
 
-/// Gas beside what the route is thought to use: the permit, and what first writes cost.
+/// Gas on top of the route's estimate: the permit, and first writes to storage slots.
 const GAS_MARGIN: u64 = 150_000;
 
-/// Parameters.
+/// Parameters of `uniswap_execute_swap`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -55,12 +55,12 @@ pub struct Params {
     token_in: String,
     /// Token received: symbol or 0x address.
     token_out: String,
-    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance; of the chain's
-    /// coin, without what gas may take.
+    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance; for the native
+    /// token, minus a reserve for gas.
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Slippage tolerance in basis points. Without it 50, or less where phase or policy allow less.
+    /// Slippage tolerance in basis points. Defaults to 50, or less if phase or policy allow less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
     slippage_bps: Option<u32>,
@@ -68,7 +68,7 @@ pub struct Params {
     #[serde(default = "three_hundred")]
     #[schemars(range(min = 1, max = 86_400))]
     deadline: u64,
-    /// Prefer an auction by UniswapX over a swap through pools.
+    /// Prefer a UniswapX auction over a swap through pools.
     #[serde(default = "crate::swap_ask::yes")]
     prefer_uniswapx: bool,
 }
@@ -77,33 +77,33 @@ fn three_hundred() -> u64 {
     300
 }
 
-/// Result.
+/// Result of `uniswap_execute_swap`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Hash of the swap's transaction; absent where nothing was sent.
+    /// Hash of the swap transaction; absent if none was sent.
     tx_hash: Option<String>,
-    /// Block it is in; absent until it is in one.
+    /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Gas it used, or would use, in units.
+    /// Gas used, or the simulated gas, in gas units.
     gas_used: u64,
-    /// Paid, in whole tokens.
+    /// Amount paid, in whole tokens.
     amount_in: String,
-    /// Received, in whole tokens.
+    /// Amount received, in whole tokens.
     amount_out: String,
-    /// Tokens received for one token paid. For display.
+    /// Tokens received per token paid. For display.
     effective_price: f64,
-    /// How far the trade was thought to move the price, in percent, pool fees not counted. For display.
+    /// Expected price impact in percent, without pool fees. For display.
     price_impact_pct: f64,
-    /// How far what was received is below the quote, in basis points; below zero where it is above.
+    /// Shortfall of the received amount against the quote, in basis points; negative if more was received.
     slippage_actual_bps: i32,
-    /// Where to look at the transaction; absent where nothing was sent.
+    /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
-    /// Hash of the order, where the swap goes by an auction; absent elsewhere.
+    /// Hash of the order if the swap is an auction; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     order_hash: Option<String>,
 }
 
-/// What is remembered of preparing, to tell what came of it.
+/// Values kept from preparation for the result.
 pub struct Plan {
     token_in: Token,
     token_out: Token,
@@ -111,15 +111,15 @@ pub struct Plan {
     price_impact: Ratio,
     prefer_uniswapx: bool,
     why: String,
-    /// What there is to say of its size.
+    /// Advice about the trade size; `None` if none is needed.
     size: Option<Measure>,
-    /// Who gave the quote, and how it compares.
+    /// Quote source and its comparison with Bardo's own router.
     source: Value,
-    /// The order, where it goes by an auction.
+    /// Auction order; `None` for a swap through pools.
     auction: Option<auction::Plan>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswap_execute_swap`; see [`TOOL_DEF`].
 pub struct ExecuteSwap;
 
 impl WriteTool for ExecuteSwap {
@@ -164,7 +164,8 @@ impl WriteTool for ExecuteSwap {
             ),
         },
         idempotent: false,
-        // The least strict that a write can claim: what it really is follows from the simulated changes.
+        // The least strict class that a write can claim. The pipeline derives the actual class from the simulated
+        // changes.
         action_class: ActionClass::ClosePosition,
         checks: &[
             Check::Halt,
@@ -180,7 +181,7 @@ impl WriteTool for ExecuteSwap {
         event_params: &["token_in", "token_out", "amount", "chain"],
         summary_fields: &["tx_hash", "amount_out", "slippage_actual_bps"],
         card: Some(CardKind::Swap),
-        // With `prefer_uniswapx` it places an order.
+        // With `prefer_uniswapx`, the swap can become an order.
         spenders: &[SpenderRole::OrderReactor],
     };
     type Params = Params;
@@ -223,7 +224,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let signs = context.standing().signs_messages;
     let way = Wanted { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
     let way = way.way(world, chain.network().chain_id);
-    // A quote is as old as the state it was read from, not as its preparation.
+    // The age of a quote counts from the state it was read from, not from the end of its preparation.
     let mut quoted_at = world.clock.now_millis();
     let mut found = ask.found(world).await?;
     if way.auction.is_some() {
@@ -237,7 +238,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             slippage,
         };
         let (mut proposal, placed) = auction::order(context, &wish).await?;
-        // A swap was asked for: that it is an order for others to fill stands first.
+        // The caller asked for a swap, so the outcome must say first that this is an order for others to fill.
         let titled = format!("Swap by auction, not at once: {}", proposal.expected_outcome);
         proposal.expected_outcome = SafeText::clean(&titled, 300);
         let prepared = Plan {
@@ -256,7 +257,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     if let (TokenId::Native, Exact::In(whole)) = (ask.token_in.id, ask.exact)
         && params.amount.trim().eq_ignore_ascii_case("max")
     {
-        // A smaller amount may take another route, with more gas; a third one would not tell more.
+        // A smaller amount may take another route with more gas. Two attempts are enough.
         for _ in 0..2 {
             let gas_price = found.gas_price;
             let reserve = gas_reserve(&found.route, gas_price);
@@ -271,7 +272,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let source = found.source(world);
     let Found { route, snapshot, told, .. } = found;
     let (router, version) = allowances::router(chain)?;
-    // The chain's clock and this machine's may differ; the later one is when the block can be.
+    // The chain's clock and the local clock may differ. The later of the two decides when the transaction can be
+    // included.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
 
@@ -287,11 +289,11 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         Some((token, permit2, allowances::read(chain, token, account, permit2, &[router]).await))
     };
     let (read, share) = futures::join!(read, liquidity_share(chain, &route, &snapshot));
-    // What only advises stands in no trade's way.
+    // The size note is advisory: failing to measure it does not block the trade.
     let size = size_advice(share.ok().as_ref(), &route.price_impact);
     if let Some((token, permit2, read)) = read {
         let (standing, inside) = read?;
-        // What open orders may still take stays allowed: a swap must not make them void.
+        // Open orders keep their allowances: a swap must not invalidate them.
         let promised = world.promised(chain.network().chain_id, account, token)?;
         let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
             ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted")
@@ -315,10 +317,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         if context.standing().signs_messages {
             permit = Some((permit2, allowance));
         } else {
-            // Who acts for an owner makes calls for it and signs nothing: the same allowance, by a call of its own.
+            // An account that acts for an owner sends calls and signs no messages, so the allowance needs its own call.
             legs.push(allow(permit2, &allowance));
         }
-        // What the router is allowed it takes in the same transaction: nothing is left to take.
+        // The router spends its allowance in the same transaction, so nothing remains.
         bounds.push(AllowanceBound {
             token: ask.token_in.clone(),
             spender: router,
@@ -340,7 +342,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     })
     .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
     if let Some(told) = &told {
-        // A source that would call something else with its own quote is not to be trusted with the quote either.
+        // A quote source that would call something else for its own quote is not trusted with the quote either.
         let own = OwnCall {
             chain_id: chain.network().chain_id,
             account,
@@ -417,29 +419,32 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     Ok((proposal, prepared))
 }
 
-/// What an amount of the token paid is worth.
+/// Returns the value of an amount of the input token in dollars; `None` without a price.
 async fn worth(ask: &SwapAsk<'_>, amount: U256) -> Option<Usd> {
     let reports = ask.chain.prices.prices(&[ask.contract_in]).await;
     let price = reports.first()?.price.as_ref()?.usd;
     Usd::value_of(TokenAmount::new(amount, ask.token_in.decimals).ok()?, price, Rounding::Down).ok()
 }
 
-/// What is left for gas where the whole balance of the chain's coin is swapped: the limit with an account's margin of a
-/// tenth, at four times the price of now. A frame's fees are bounded by three times the base fee and twice the tip, and
-/// the base fee may rise by an eighth before the next block.
+/// Returns the gas reserve for a swap of the whole native balance, in wei: the gas limit plus a margin of a tenth for
+/// the account, at four times the current gas price. The pipeline bounds fees by three times the base fee plus twice
+/// the tip, and the base fee may rise by an eighth before the next block.
 fn gas_reserve(route: &Route, gas_price: u128) -> U256 {
     let limit = U256::from(gas_limit(route));
     let limit = limit.saturating_add(limit / U256::from(10)).saturating_add(U256::ONE);
     limit.saturating_mul(U256::from(gas_price)).saturating_mul(U256::from(4))
 }
 
-/// Twice what the route is thought to use: a trade that moves the price far looks through more of a pool than is known
-/// beforehand.
+/// Returns the gas limit: twice the route's estimate plus a margin. A trade that moves the price far may cross more
+/// ticks than expected.
 fn gas_limit(route: &Route) -> u64 {
     route.gas_units.saturating_mul(2).saturating_add(GAS_MARGIN).min(TRANSACTION_GAS_CAP)
 }
 
-/// The allowance that the router needs, exact, for as long as the swap may take.
+/// Builds the exact Permit2 allowance for the router, which expires at the swap's deadline.
+///
+/// # Errors
+/// `VALIDATION_FAILED` if the amount does not fit into 160 bits.
 fn allowance(
     route: &Route,
     token: Address,
@@ -456,7 +461,7 @@ fn allowance(
     Ok(PermitSingle { details, spender: router, sigDeadline: U256::from(deadline) })
 }
 
-/// The call that allows in Permit2 what a signature would.
+/// Builds the call that grants the same allowance in Permit2 as a signed permit.
 fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
     let PermitDetails { token, amount, expiration, .. } = permit.details;
     let call = Permit2::approveCall { token, spender: permit.spender, amount, expiration };
@@ -470,11 +475,10 @@ fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
     }
 }
 
-/// What came of it, as far as it is known: by the chain's balances where it is in a block, else by the last
-/// simulation.
+/// Builds the result from the chain's balances if the transaction is included, otherwise from the last simulation.
 fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
     let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
-    // An order that was signed has moved nothing yet; what its worst fill would move is no result.
+    // A signed order has moved nothing yet; the simulated worst fill is not a result.
     let placed = plan.auction.is_some() && !matches!(committed.state, State::Simulated);
     let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
     let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
@@ -491,7 +495,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(if placed { 0 } else { committed.simulated.gas_used }),
         amount_in: amount_in.to_string(),
         amount_out: amount_out.to_string(),
-        // Figures for people; every check reads exact fractions.
+        // Rounded for display; all checks use exact fractions.
         effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
         price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
         slippage_actual_bps: if placed { 0 } else { shortfall(plan.expected_out, received) },
@@ -529,8 +533,8 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     Ok(Reply::new(output, format!("{said}.{way}")).hint(hints))
 }
 
-/// How far `received` is below `expected`, in whole basis points, rounded towards
-/// zero: a fill at the least that a slippage of 50 allows reads 50. Below zero where it is above.
+/// Returns the shortfall of `received` against `expected` in whole basis points, rounded towards zero. A fill at the
+/// minimum of a 50-basis-point tolerance returns 50. Negative if more was received.
 pub(super) fn shortfall(expected: U256, received: U256) -> i32 {
     if expected.is_zero() {
         return 0;
@@ -552,7 +556,7 @@ mod tests {
         let told = |received: u64| shortfall(U256::from(10_000), U256::from(received));
         assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
         assert_eq!([told(10_001), told(10_050)], [-1, -50]);
-        // The least that 50 basis points allow is itself rounded down.
+        // The minimum output at 50 basis points is itself rounded down.
         let quoted = U256::from(1_234_567_891_u64);
         let least = golem_protocols::uniswap::pool::minimum_out(quoted, 50).unwrap();
         assert_eq!(shortfall(quoted, least), 50);

@@ -1,4 +1,4 @@
-//! `uniswap_get_quote`: what a swap would give, by which route, at what cost; nothing is executed.
+//! `uniswap_get_quote`: expected output, route and cost of a swap, without executing it.
 
 use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
@@ -24,21 +24,21 @@ use golem_protocols::uniswap::pool::Exact;
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::routing::Route;
 
-/// The tool.
+/// Definition of the `uniswap_get_quote` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
 
-/// How long after its block a quote may be acted on, in seconds.
+/// Validity of a quote after its block, in seconds.
 const VALID_SECONDS: u64 = 300;
 
-/// From these price impacts on, in basis points, a quote is answered with a warning: more than a careful trade
-/// takes (where the badge turns red), and more than half of what is paid.
+/// Price impacts that add a warning, in basis points: more than a careful trade accepts (the screens show it in red),
+/// and more than half of the amount paid.
 const HIGH_IMPACT: u64 = 200;
 const RUINOUS_IMPACT: u64 = 5_000;
 
-/// Gas of a plain token's `approve`, in units: the transaction, and a slot that was empty.
+/// Gas of a plain ERC-20 `approve` that writes an empty slot, including the transaction's base cost, in gas units.
 const USUAL_APPROVAL_GAS: u64 = 46_500;
 
-/// Parameters.
+/// Parameters of `uniswap_get_quote`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -46,72 +46,72 @@ pub struct Params {
     token_in: String,
     /// Token received: symbol or 0x address.
     token_out: String,
-    /// Amount in whole tokens, such as "500" or "1.5": of token_in, or of token_out with exact_output. "max" is
-    /// the wallet's whole balance of token_in.
+    /// Amount in whole tokens, such as "500" or "1.5": of token_in, or of token_out with exact_output. "max" is the
+    /// wallet's whole balance of token_in.
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Slippage tolerance in basis points. Without it 50, or less where phase or policy allow less.
+    /// Slippage tolerance in basis points. Defaults to 50, or less if phase or policy allow less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
     slippage_bps: Option<u32>,
-    /// Prefer an auction by UniswapX over a swap through pools.
+    /// Prefer a UniswapX auction over a swap through pools.
     #[serde(default = "crate::swap_ask::yes")]
     prefer_uniswapx: bool,
-    /// Quote for an exact amount received.
+    /// Treat the amount as an exact output.
     #[serde(default)]
     exact_output: bool,
 }
 
-/// Result.
+/// Result of `uniswap_get_quote`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Names this quote.
+    /// Id of this quote.
     quote_id: String,
     /// Symbol of the token paid.
     token_in: String,
     /// Symbol of the token received.
     token_out: String,
-    /// Paid, in whole tokens.
+    /// Amount paid, in whole tokens.
     amount_in: String,
-    /// Received, in whole tokens; of an auction what it asks for at first.
+    /// Amount received, in whole tokens; for an auction, its start amount.
     amount_out: String,
-    /// How far the trade moves the price, in percent, pool fees not counted; of an auction how far its price lies from that
-    /// of the pools. For display.
+    /// Price impact in percent, without pool fees; for an auction, the impact that the same amount would have in the
+    /// pools. For display.
     price_impact_pct: f64,
-    /// Cost of the wallet's own gas in dollars; absent where the coin has no price. The filler of an auction pays for the
-    /// fill, so that only an approval is left. For display.
+    /// Cost of the wallet's own gas in dollars; absent if the native token has no price. The filler of an auction pays
+    /// for the fill, so that only an approval may remain. For display.
     gas_estimate_usd: Option<f64>,
-    /// The pools of the route, leg by leg in the order of the trade; none for an auction.
+    /// Pools of the route, leg by leg in trading order; empty for an auction.
     route: Vec<RouteHop>,
-    /// `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
+    /// Route type: `CLASSIC`, `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
     route_type: &'static str,
-    /// Until when it may be acted on, in seconds since the Unix epoch by the chain's time.
+    /// End of the quote's validity, in seconds since the Unix epoch by the chain's clock.
     deadline: u64,
-    /// Typed data of a Permit2 permit that a swap through pools would need, where the source gives it.
+    /// Typed data of the Permit2 permit for a swap through pools, if the quote source provides it.
     permit_data: Option<Value>,
 }
 
-/// One pool of the route.
+/// Pool on the route.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RouteHop {
-    /// The pool's address.
+    /// Address of the pool.
     pool: String,
-    /// Symbol of the token that goes in.
+    /// Symbol of the input token.
     token_in: String,
-    /// Symbol of the token that comes out.
+    /// Symbol of the output token.
     token_out: String,
-    /// The pool's fee in hundredths of a basis point: 3000 is 0.3 %.
+    /// Pool fee in hundredths of a basis point: 3000 is 0.3 %.
     fee_tier: u32,
-    /// `V2` or `V3`.
+    /// Uniswap version: `V2` or `V3`.
     version: String,
-    /// Which leg of a split it belongs to, from 1.
+    /// Number of the split's leg, counted from 1.
     leg: usize,
-    /// That leg's share of the amount, in basis points.
+    /// Share of the amount that the leg takes, in basis points.
     share_bps: u32,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswap_get_quote`; see [`TOOL_DEF`].
 pub struct GetQuote;
 
 impl ReadTool for GetQuote {
@@ -165,19 +165,19 @@ impl ReadTool for GetQuote {
     }
 }
 
-/// What a trade gives and costs by the one way that it goes.
+/// Amounts and costs of a trade by its chosen route type.
 struct Terms {
     amount_in: TokenAmount,
     amount_out: TokenAmount,
-    /// The least that arrives, or the most that is paid for an exact output.
+    /// Minimum output, or the maximum input for an exact output; `None` if the maximum overflows.
     bound: Option<TokenAmount>,
     impact: Ratio,
     impact_with_fee: Ratio,
-    /// Gas of the wallet's own transactions, in units.
+    /// Gas of the wallet's own transactions, in gas units.
     gas_units: u64,
 }
 
-/// A swap through the pools of the route.
+/// Computes the terms of a swap through the route's pools.
 fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
     let bound = match route.exact {
         Exact::In(_) => {
@@ -198,7 +198,7 @@ fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
     })
 }
 
-/// The auction that a swap over this route would become.
+/// Computes the terms of an auction for the route's amounts.
 async fn by_auction(
     ask: &SwapAsk<'_>,
     context: &CallContext,
@@ -214,15 +214,16 @@ async fn by_auction(
         amount_in: TokenAmount::new(found.route.amount_in, ask.token_in.decimals)?,
         amount_out: TokenAmount::new(terms.start_out, ask.token_out.decimals)?,
         bound: Some(TokenAmount::new(terms.least_out, ask.token_out.decimals)?),
-        // Its price is taken from the pools as this amount would leave them, and the slippage guard judges it by that.
+        // The auction's price derives from the pools after this amount, and the slippage guard judges it by the same
+        // impact.
         impact: found.route.price_impact.clone(),
         impact_with_fee: found.route.price_impact_with_fee.clone(),
         gas_units: approves?,
     })
 }
 
-/// Gas of the approval that Permit2 needs before an order is signed, in units; nothing where it is allowed enough, or
-/// nobody's wallet is known.
+/// Returns the gas of the Permit2 approval that the order needs, in gas units. Zero if the allowance suffices or no
+/// wallet is set up.
 async fn approval_gas(ask: &SwapAsk<'_>, context: &CallContext, route: &Route) -> Result<u64, ToolError> {
     let world = &context.world;
     let (Some(account), TokenId::Erc20(token)) = (world.account, ask.token_in.id) else { return Ok(0) };
@@ -269,14 +270,14 @@ async fn answer(
         let wei = U256::from(units).saturating_mul(U256::from(*gas_price));
         price(2).and_then(|price| Usd::value_of(TokenAmount::ether(wei), price, Rounding::Up).ok())
     };
-    // Figures for people; every check reads exact fractions.
+    // Rounded for display; all checks use exact fractions.
     let shown_usd = |usd: Option<Usd>| usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse::<f64>().ok());
     let bound = match route.exact {
         Exact::In(_) => "minimum_out",
         Exact::Out(_) => "maximum_in",
     };
     let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
-    // An auction goes through no pool of ours: its filler chooses.
+    // The filler of an auction chooses its own route, so none is listed.
     let legs = if way.auction.is_some() { &[][..] } else { route.legs.as_slice() };
     let hops = legs.iter().enumerate().flat_map(|(leg, of)| {
         let symbol = &symbol;
@@ -372,7 +373,7 @@ async fn answer(
     Ok(Reply::new(output, explanation).hint(hints))
 }
 
-/// A permit as typed data, written anew from what was read: only fields that Permit2 knows.
+/// Builds the typed data of a permit from parsed fields, so that only fields known to Permit2 are included.
 fn typed_permit(chain_id: u64, permit2: Option<Address>, permit: &PermitSingle) -> Value {
     let field = |name: &str, kind: &str| json!({ "name": name, "type": kind });
     json!({
@@ -400,7 +401,7 @@ fn typed_permit(chain_id: u64, permit2: Option<Address>, permit: &PermitSingle) 
     })
 }
 
-/// A word and a sentence about an impact that nobody should pay unawares.
+/// Returns a warning code and sentence for a high price impact.
 fn warning_about(impact: &Ratio) -> Option<(&'static str, &'static str)> {
     let at_least = |bps: u64| Ratio::of(U256::from(bps), U256::from(10_000)).is_some_and(|bound| *impact >= bound);
     if at_least(RUINOUS_IMPACT) {

@@ -1,5 +1,5 @@
-//! `uniswap_get_uniswapx_order_status`: where an order stands, by the chain first and the order service second. It
-//! answers of a bridge order as well: whoever has an id need not know of which kind it is.
+//! `uniswap_get_uniswapx_order_status`: state of an order, from the chain first and the order service second. Also
+//! answers for bridge orders, so that a caller with an id need not know its kind.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,50 +14,50 @@ use bardo_base::model::{
 use bardo_safety::orders::Record;
 use bardo_safety::typed::TypedMessage;
 
-/// The tool.
+/// Definition of the `uniswap_get_uniswapx_order_status` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetUniswapXOrderStatus>();
 
-/// Parameters.
+/// Parameters of `uniswap_get_uniswapx_order_status`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Hash of the order, as uniswap_submit_uniswapx_order gave it; or the id of an intent.
+    /// Hash of the order, as returned by uniswap_submit_uniswapx_order; or the id of an intent.
     order_hash: String,
 }
 
-/// Result.
+/// Result of `uniswap_get_uniswapx_order_status`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Hash of the order.
     order_hash: String,
-    /// DUTCH_V2, DUTCH_V3 or PRIORITY; ERC7683 for a bridge order.
+    /// Order type: `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`; `ERC7683` for a bridge order.
     order_type: &'static str,
-    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way. Of a
-    /// bridge order pending, filling, filled, expired, refunded.
+    /// Status: `pending`, `open`, `filled`, `expired` or `cancelled`; `insufficient_funds` or `error` if the order
+    /// cannot be filled. For a bridge order `pending`, `filling`, `filled`, `expired` or `refunded`.
     status: String,
-    /// Last second in which it can be filled, since the Unix epoch.
+    /// Last second in which the order can be filled, since the Unix epoch.
     deadline: u64,
-    /// The most that is asked, in whole tokens.
+    /// Output at the start of the auction, in whole tokens.
     start_amount: String,
-    /// The least that is accepted, in whole tokens.
+    /// Minimum output, in whole tokens.
     end_amount: String,
-    /// What is asked at present, or was when it was filled.
+    /// Current output, or the output at the time of the fill, in whole tokens.
     current_amount: String,
-    /// What came in, once it is filled.
+    /// Received amount in whole tokens; absent before the fill.
     fill_amount: Option<String>,
-    /// Who filled it.
+    /// Address of the filler; absent before the fill.
     filler: Option<String>,
-    /// What the order service calls whoever filled it; absent where it names nobody.
+    /// Name of the filler at the order service; absent if the service names none.
     filler_name: Option<String>,
-    /// The transaction that filled it, or made it void.
+    /// Hash of the transaction that filled or cancelled the order; absent before.
     tx_hash: Option<String>,
-    /// Where the money is.
+    /// Location of the tokens, as a sentence.
     money: String,
-    /// What stands in the way, or how it ended; empty where there is nothing to say.
+    /// Obstacle or reason for the end, as a sentence; empty if there is none.
     remark: String,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswap_get_uniswapx_order_status`; see [`TOOL_DEF`].
 pub struct GetUniswapXOrderStatus;
 
 impl ReadTool for GetUniswapXOrderStatus {
@@ -136,7 +136,7 @@ impl ReadTool for GetUniswapXOrderStatus {
     }
 }
 
-/// The same of a bridge order: it asks for one amount from first to last.
+/// Builds the result for a bridge order, which asks for one constant amount.
 fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
     let chosen = card.get("bids").and_then(Value::as_array).into_iter().flatten();
     let chosen = chosen.into_iter().find(|bid| bid.get("chosen").and_then(Value::as_bool) == Some(true));
@@ -153,7 +153,7 @@ fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
         end_amount: asked.clone(),
         current_amount: asked,
         fill_amount: card.get("amount_out").and_then(Value::as_str).map(str::to_owned),
-        // Before it is delivered a bid says only who offered; afterwards the chain says who delivered.
+        // Before the delivery, a bid names only a candidate. Afterwards the chain names the filler.
         filler: card.get("filler").and_then(Value::as_str).map(str::to_owned),
         filler_name: delivered.and_then(|_| of_chosen("name")),
         tx_hash: place.and_then(|place| place.get("hash")).and_then(Value::as_str).map(str::to_owned),

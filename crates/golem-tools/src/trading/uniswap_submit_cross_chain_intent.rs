@@ -1,5 +1,6 @@
-//! `uniswap_submit_cross_chain_intent`: signs an ERC-7683 order for one token here and another one on another chain.
-//! Relayers lock it here with that signature, deliver over there from their own pockets, and are repaid here.
+//! `uniswap_submit_cross_chain_intent`: signs an ERC-7683 order that pays a token on one chain for a token on another.
+//! A relayer locks the input on the origin chain with that signature, delivers on the destination from its own funds,
+//! and is repaid on the origin.
 
 use std::collections::BTreeMap;
 
@@ -34,32 +35,33 @@ use golem_chain::token::TokenId;
 use golem_protocols::intents::Intent;
 use golem_protocols::intents::gateway::{RelayerBid, Wish};
 
-/// The tool.
+/// Definition of the `uniswap_submit_cross_chain_intent` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
 
-/// The shortest and the longest an intent may be open, in seconds: a minute and a week.
+/// Bounds of an intent's lifetime, in seconds: one minute to one week.
 const SHORTEST: u64 = 60;
 const LONGEST: u64 = 604_800;
 
-/// A destination whose latest block is older than this many block times, and than this many seconds, stands still.
+/// Limits for the age of the destination's latest block, in block times and in seconds. Beyond both, the chain counts
+/// as stalled.
 const STILL_BLOCKS: u64 = 10;
 const STILL_SECONDS: u64 = 60;
 
-/// Parameters.
+/// Parameters of `uniswap_submit_cross_chain_intent`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Token given on the source chain: symbol or 0x address.
+    /// Token paid on the source chain: symbol or 0x address.
     token_in: String,
-    /// Token wanted on the destination chain: symbol or 0x address.
+    /// Token received on the destination chain: symbol or 0x address.
     token_out: String,
     /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
     amount: String,
-    /// Where the money leaves: chain name, alias or decimal id.
+    /// Source chain: name, alias or decimal id.
     source_chain: String,
-    /// Where it arrives: chain name, alias or decimal id.
+    /// Destination chain: name, alias or decimal id.
     destination_chain: String,
-    /// Seconds until it can no longer be delivered.
+    /// Seconds until the intent can no longer be delivered.
     #[serde(default = "hour")]
     #[schemars(range(min = 60, max = 604_800))]
     deadline: u64,
@@ -69,38 +71,38 @@ fn hour() -> u64 {
     3_600
 }
 
-/// What a filler offers.
+/// Bid of a filler.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FillerBid {
-    /// Its address.
+    /// Address of the filler.
     filler: String,
-    /// What it would deliver, in whole tokens.
+    /// Offered output, in whole tokens.
     output_amount: String,
-    /// How soon it thinks so, such as "8s".
+    /// Filler's estimate of the delivery time, such as "8s".
     estimated_time: String,
 }
 
-/// Result.
+/// Result of `uniswap_submit_cross_chain_intent`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Id of the intent.
     intent_id: String,
-    /// pending, filling, filled, expired, refunded; unclear where it may have been signed and nobody has said that they
-    /// have it; simulated where nothing was signed; error where it was not sent.
+    /// Status: `pending`, `filling`, `filled`, `expired` or `refunded`; `unclear` if the intent may have been signed
+    /// but no service has confirmed it; `simulated` if nothing was signed; `error` if it was not sent.
     status: String,
-    /// Where the money leaves.
+    /// Name of the source chain.
     source_chain: String,
-    /// Where it arrives.
+    /// Name of the destination chain.
     destination_chain: String,
-    /// What arrives if the intent is filled, in whole tokens: fillers deliver exactly what is ordered.
+    /// Output if the intent is filled, in whole tokens. Fillers deliver exactly the ordered amount.
     estimated_output: String,
-    /// What fillers offer, the best first.
+    /// Bids of fillers, best first.
     filler_bids: Vec<FillerBid>,
-    /// How many of them offer.
+    /// Number of bids.
     filler_count: usize,
 }
 
-/// What is remembered of preparing.
+/// Values kept from preparation for the result.
 pub struct Plan {
     id: B256,
     source: String,
@@ -110,7 +112,7 @@ pub struct Plan {
     bids: Vec<RelayerBid>,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswap_submit_cross_chain_intent`; see [`TOOL_DEF`].
 pub struct SubmitCrossChainIntent;
 
 impl WriteTool for SubmitCrossChainIntent {
@@ -239,7 +241,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         Some(fair) => reference.min(fair),
         None => reference,
     };
-    // A relayer delivers exactly what the order asks for, so that this is also what is expected; the margin is the filler's.
+    // A relayer delivers exactly the ordered amount, so the minimum is also the expected output; the margin is the
+    // filler's.
     let least = world.intent_margin.minimum_out(reference);
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
@@ -253,7 +256,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         user: account,
         nonce: random_nonce(world),
         origin_chain_id: from.chain_id,
-        // It has to be locked in the first half, so that there is time to deliver.
+        // The input must be locked in the first half of the lifetime, to leave time for delivery.
         open_deadline: time(params.deadline / 2)?,
         fill_deadline: time(params.deadline)?,
         data: AcrossOrderData {
@@ -305,8 +308,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     Ok((proposal, plan))
 }
 
-/// The bid that the order follows: the median of all fillers' highest bids, the lower of two. One filler that bids more
-/// than it will deliver moves it no further than to the next honest bid.
+/// Returns the reference for the order's output: the median of the fillers' highest bids, the lower of the two middle
+/// ones. A single filler that bids more than it will deliver moves the reference no further than the next honest bid.
 fn reference_bid(bids: &[RelayerBid]) -> Option<U256> {
     let mut highest: BTreeMap<Address, U256> = BTreeMap::new();
     for bid in bids.iter().filter(|bid| !bid.output.is_zero()) {
@@ -318,8 +321,8 @@ fn reference_bid(bids: &[RelayerBid]) -> Option<U256> {
     outputs.get(outputs.len().saturating_sub(1) / 2).copied()
 }
 
-/// What the amount paid is worth in the token wanted, by both chains' feeds; `None` where one has no price. Nobody
-/// delivers more than that and lives on it.
+/// Returns the value of the input amount in the output token, by both chains' price feeds; `None` without a price. No
+/// filler can profitably deliver more.
 async fn fair_output(
     [source, destination]: [&WorldChain; 2],
     [paid, wanted]: [Address; 2],
@@ -342,7 +345,10 @@ fn unanswered(error: &ServiceError) -> ToolError {
     ToolError::new(ErrorCode::ChainUnreachable, error)
 }
 
-/// Whether the destination answers and goes on; the time of its latest block.
+/// Checks that the destination answers and produces blocks; returns the timestamp of its latest block.
+///
+/// # Errors
+/// `CROSS_CHAIN_DESTINATION_DEGRADED` otherwise.
 async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
     let network = chain.network();
     let refuse = |why: String| degraded(&network.name, why);
@@ -353,7 +359,7 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
     }
     let interval = match chain.client.backing() {
         Backing::Devnet(devnet) => match devnet.mining().await.map_err(|error| refuse(error.to_string()))? {
-            // A block comes with the first transaction.
+            // This devnet mines a block with the first transaction, so an old block is normal.
             Mining::OnTransaction => return Ok(head),
             Mining::Manual => return Err(refuse("it makes no blocks".to_owned())),
             Mining::Interval(interval) => u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
@@ -368,7 +374,10 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
     Ok(head)
 }
 
-/// The contract of the book, if its code is the known one.
+/// Returns the address of a contract from the address book after checking its code hash.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` if the contract or its hash is not listed, or the code differs.
 async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, ToolError> {
     let at = chain.contract(contract)?;
     let network = chain.network();
@@ -451,7 +460,7 @@ mod tests {
             (&[(1, 990), (2, 9_000)], Some(990)),
             (&[(1, 990), (2, 980), (3, 9_000)], Some(990)),
             (&[(1, 990), (2, 980), (3, 985), (4, 9_000)], Some(985)),
-            // The same filler, many times, and bids of nothing.
+            // Many bids of the same filler, and bids of zero.
             (&[(1, 990), (2, 980), (3, 9_000), (3, 9_001), (3, 9_002)], Some(990)),
             (&[(1, 990), (2, 0), (3, 0)], Some(990)),
             (&[(1, 0)], None),

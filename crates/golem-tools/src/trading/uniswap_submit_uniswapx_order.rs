@@ -1,5 +1,5 @@
-//! `uniswap_submit_uniswapx_order`: signs an order that fillers compete for, and hands it to the order service. The
-//! filler pays the gas; the price falls until somebody takes it.
+//! `uniswap_submit_uniswapx_order`: signs a UniswapX auction order and submits it to the order service. The filler pays
+//! the gas; the price falls until a filler takes it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,26 +19,26 @@ use bardo_base::model::{
 use bardo_safety::pipeline::{Committed, State};
 use bardo_safety::proposal::Proposal;
 
-/// The tool.
+/// Definition of the `uniswap_submit_uniswapx_order` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();
 
-/// The longest an order may be open, in seconds: a day.
+/// Maximum lifetime of an order, in seconds: one day.
 const LONGEST: u64 = 86_400;
 
-/// Parameters.
+/// Parameters of `uniswap_submit_uniswapx_order`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Token given: symbol or 0x address. Orders take tokens, not the chain's own coin: give WETH for ETH.
+    /// Token paid: symbol or 0x address. Orders cannot pay native tokens: pay WETH instead of ETH.
     token_in: String,
-    /// Token wanted: symbol or 0x address.
+    /// Token received: symbol or 0x address.
     token_out: String,
     /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
-    /// Seconds until the auction starts. Only a priority order (on base) can set it; of the other kinds the cosigner starts
-    /// the fall after about 10 s, and another value is refused.
+    /// Seconds until the auction starts. Only a priority order (on base) can set it. For the other kinds the cosigner
+    /// starts the decay after about 10 s, and any other value is refused.
     #[serde(default = "ten")]
     #[schemars(range(max = 86_399))]
     decay_start_time: u64,
@@ -46,8 +46,8 @@ pub struct Params {
     #[serde(default = "hundred_and_twenty")]
     #[schemars(range(min = 1, max = 86_400))]
     decay_end_time: u64,
-    /// What is accepted at least, in basis points below the quote: room for a filler's gas and margin. Without it 50, or
-    /// less where phase or policy allow less.
+    /// Slippage tolerance in basis points below the quote, which leaves room for a filler's gas and margin. Defaults to
+    /// 50, or less if phase or policy allow less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(max = 10_000), extend("default" = 50))]
     slippage_bps: Option<u32>,
@@ -61,25 +61,26 @@ fn hundred_and_twenty() -> u64 {
     120
 }
 
-/// Result.
+/// Result of `uniswap_submit_uniswapx_order`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Hash of the order.
     order_hash: String,
-    /// DUTCH_V2, DUTCH_V3 or PRIORITY.
+    /// Order type: `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
     order_type: &'static str,
-    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way;
-    /// unclear where it may have been signed and nobody has said that they have it; simulated where nothing was signed.
+    /// Status: `pending`, `open`, `filled`, `expired` or `cancelled`; `insufficient_funds` or `error` if the order
+    /// cannot be filled; `unclear` if it may have been signed but no service has confirmed it; `simulated` if nothing
+    /// was signed.
     status: String,
-    /// Last second in which it can be filled, since the Unix epoch.
+    /// Last second in which the order can be filled, since the Unix epoch.
     deadline: u64,
-    /// The most that is asked, in whole tokens.
+    /// Output at the start of the auction, in whole tokens.
     start_amount: String,
-    /// The least that is accepted, in whole tokens.
+    /// Minimum output, in whole tokens.
     end_amount: String,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswap_submit_uniswapx_order`; see [`TOOL_DEF`].
 pub struct SubmitUniswapXOrder;
 
 impl WriteTool for SubmitUniswapXOrder {
@@ -109,7 +110,7 @@ impl WriteTool for SubmitUniswapXOrder {
             memory: None,
         },
         idempotent: false,
-        // The least strict that a write can claim: what it really is follows from the simulated fill.
+        // The least strict class that a write can claim. The pipeline derives the actual class from the simulated fill.
         action_class: ActionClass::ClosePosition,
         checks: CHECKS,
         event_params: &["token_in", "token_out", "amount", "chain"],
@@ -152,7 +153,7 @@ impl WriteTool for SubmitUniswapXOrder {
     }
 }
 
-/// The result, as far as it is known.
+/// Builds the result from the order's record and the outcome of the commit.
 pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
     let record = committed.order.as_deref();
     let told = record.map(card);

@@ -1,4 +1,4 @@
-//! `uniswapx_cancel_order`: makes an order void on chain, by using up the nonce its signature needs.
+//! `uniswapx_cancel_order`: cancels an order on chain, by invalidating the Permit2 nonce that its signature needs.
 
 use alloy::primitives::U256;
 use alloy::sol_types::SolCall;
@@ -22,30 +22,31 @@ use bardo_safety::proposal::{Intent, Proposal};
 use golem_chain::multicall::Calls;
 use golem_chain::permit2::{nonce_position, nonce_used};
 
-/// The tool.
+/// Definition of the `uniswapx_cancel_order` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<CancelOrder>();
 
-/// Parameters.
+/// Parameters of `uniswapx_cancel_order`.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Hash of the order, as uniswap_submit_uniswapx_order gave it; or the id of a bridge order that is not locked yet.
+    /// Hash of the order, as returned by uniswap_submit_uniswapx_order; or the id of a bridge order that is not locked
+    /// yet.
     pub order_hash: String,
 }
 
-/// Result.
+/// Result of `uniswapx_cancel_order`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
     /// Hash of the order.
     order_hash: String,
-    /// cancelled once the transaction is in a block; pending before.
+    /// Status: `cancelled` once the transaction is confirmed, `pending` before.
     status: &'static str,
-    /// The transaction.
+    /// Transaction that cancelled the order.
     #[serde(flatten)]
     transaction: TakenBack,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `uniswapx_cancel_order`; see [`TOOL_DEF`].
 pub struct CancelOrder;
 
 impl WriteTool for CancelOrder {
@@ -123,7 +124,10 @@ impl WriteTool for CancelOrder {
     }
 }
 
-/// Whether the nonce of a signed order has been used, by the chain's newest block.
+/// Returns true if the nonce of a signed order is used in the chain's newest block.
+///
+/// # Errors
+/// `CHAIN_INCONSISTENT` if Permit2 does not answer, and the errors of the chain.
 async fn is_used(context: &CallContext, record: &Record, word: U256, nonce: U256) -> Result<bool, ToolError> {
     let chain = context.world.chain(&record.chain_id.to_string())?;
     let mut calls = Calls::default();

@@ -1,3 +1,3 @@
-//! Tools of the account itself.
+//! Wallet tools, which move the account's own tokens.
 
 pub mod wallet_transfer_token;

@@ -1,4 +1,4 @@
-//! `wallet_transfer_token`: gives somebody else an amount of a token, or of the chain's own coin.
+//! `wallet_transfer_token`: sends an amount of a token, or of the native token, to another address.
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, U256};
@@ -23,60 +23,61 @@ use golem_chain::fork::{BalanceShift, Call as ForkCall, Fork, NextBlock, Options
 use golem_chain::multicall::Calls;
 use golem_chain::token::{Token, TokenId};
 
-/// The tool.
+/// Definition of the `wallet_transfer_token` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<WalletTransferToken>();
 
-/// Gas that a transfer may use; tokens behind proxies, and contracts that are paid, need more than plain ones.
+/// Gas limit of a transfer. Tokens behind proxies, and contracts as recipients, need more gas than plain transfers.
 const TRANSFER_GAS: u64 = 120_000;
 
-/// Parameters.
+/// Parameters of `wallet_transfer_token`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Token: symbol or 0x address; the chain's own coin by its symbol.
+    /// Token: symbol or 0x address; the native token by its symbol.
     token: String,
-    /// Who gets it: 0x address, whole.
+    /// Recipient, as a full 0x address.
     recipient: String,
-    /// Amount in whole tokens, such as "25". "max" is the wallet's whole balance, of the coin less what the gas may cost.
+    /// Amount in whole tokens, such as "25". "max" is the wallet's whole balance; for the native token, minus a reserve
+    /// for gas.
     amount: String,
-    /// Chain name, alias or id; without it, the network's first chain.
+    /// Chain name, alias or id; defaults to the network's first chain.
     #[serde(default)]
     chain_id: Option<ChainNamed>,
 }
 
-/// A chain as this tool's parameter names it: the source document has a number where all others have a name.
+/// Chain parameter of this tool. The specification types it as a number, while all other tools use a name.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum ChainNamed {
-    /// The id as a number.
+    /// EIP-155 id as a number.
     Id(u64),
-    /// A name, an alias, or the id in digits.
+    /// Name, alias, or id in decimal digits.
     Name(String),
 }
 
-/// Result.
+/// Result of `wallet_transfer_token`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// Hash of the transaction; absent where nothing was sent.
+    /// Hash of the transaction; absent if none was sent.
     tx_hash: Option<String>,
-    /// Symbol of a listed token, address of any other.
+    /// Symbol of a listed token; otherwise its address.
     token: String,
-    /// Who gets it.
+    /// Address of the recipient.
     recipient: String,
-    /// What left the wallet, in whole tokens.
+    /// Amount sent, in whole tokens.
     amount: String,
-    /// Amount that the recipient got, by the token's own events in the transaction's receipt; absent where nothing has
-    /// been confirmed. Less than what left where the token keeps a fee.
+    /// Amount that the recipient received, by the token's own events in the transaction receipt; absent before
+    /// confirmation. Smaller than the amount sent if the token keeps a fee.
     received: Option<String>,
-    /// Gas used, in units.
+    /// Gas used, in gas units.
     gas_used: u64,
-    /// Block it is in; absent until it is in one.
+    /// Number of its block; absent before inclusion.
     block_number: Option<u64>,
-    /// Where to look at the transaction; absent where nothing was sent.
+    /// URL of the transaction; absent if none was sent.
     explorer_url: Option<String>,
 }
 
-/// What is remembered of preparing.
+/// Values kept from preparation for the result.
 pub struct Plan {
     token: Token,
     recipient: Address,
@@ -84,7 +85,7 @@ pub struct Plan {
     received: TokenAmount,
 }
 
-/// See [`TOOL_DEF`].
+/// Implementation of `wallet_transfer_token`; see [`TOOL_DEF`].
 pub struct WalletTransferToken;
 
 impl WriteTool for WalletTransferToken {
@@ -186,7 +187,7 @@ impl WriteTool for WalletTransferToken {
     }
 }
 
-/// What happens, in a sentence; a fee that the token keeps is part of it.
+/// Describes the transfer in a sentence, including a fee that the token keeps.
 fn told(plan: &Plan, received: &TokenAmount) -> String {
     let Plan { token, recipient, amount, .. } = plan;
     let symbol = &token.symbol;
@@ -196,7 +197,7 @@ fn told(plan: &Plan, received: &TokenAmount) -> String {
     format!("{amount} {symbol} leave, {recipient} gets {received}: the token keeps a fee")
 }
 
-/// What the confirmed transfer brought to the recipient.
+/// Sums the confirmed transfers to the recipient, from the token's events; `None` before confirmation.
 fn received(plan: &Plan, committed: &Committed) -> Option<TokenAmount> {
     let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)?;
     let TokenId::Erc20(contract) = plan.token.id else { return Some(plan.amount) };
@@ -217,7 +218,11 @@ fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a
     }
 }
 
-/// Somebody who can have what is sent: neither the wallet itself, nor nobody, nor a contract that would keep it for good.
+/// Parses the recipient and rejects addresses where tokens would be lost: the zero address, the wallet itself, and
+/// known contracts.
+///
+/// # Errors
+/// `VALIDATION_FAILED` for such an address or for text that is not an address.
 fn recipient(chain: &WorldChain, account: Address, text: &str) -> Result<Address, ToolError> {
     let recipient = address(text, "recipient")?;
     let what = if recipient.is_zero() {
@@ -248,12 +253,15 @@ async fn held(chain: &WorldChain, account: Address, token: &Token) -> Result<U25
     })
 }
 
-/// The amount in raw units, no more than is held.
+/// Parses the amount into raw units.
+///
+/// # Errors
+/// An error if the amount is zero or exceeds the balance.
 async fn wanted(chain: &WorldChain, token: &Token, amount: &str, held: U256) -> Result<U256, ToolError> {
     let wanted = if !amount.trim().eq_ignore_ascii_case("max") {
         TokenAmount::parse(amount, token.decimals)?.raw()
     } else if token.id == TokenId::Native {
-        // As much as the gas can cost at most: a frame's fees are bounded by three times the base fee and twice the tip.
+        // Reserve for the maximum gas cost: the pipeline bounds fees by three times the base fee plus twice the tip.
         let price = chain.client.gas_price().await?;
         let reserve = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price)).saturating_mul(U256::from(4));
         held.saturating_sub(reserve)
@@ -279,7 +287,11 @@ fn leg(token: &Token, recipient: Address, amount: U256) -> Leg {
     Leg { purpose: Purpose::Main, to, value, data, gas_limit: TRANSFER_GAS, slots: Vec::new() }
 }
 
-/// What comes to the recipient, as the chain would do it now: a token may keep a part.
+/// Simulates the transfer and returns the amount that reaches the recipient, in raw units. Some tokens keep a fee.
+///
+/// # Errors
+/// `SAFETY_SIMULATION_FAILED` if the transfer fails or nothing arrives; `CHAIN_UNREACHABLE` if the chain cannot be
+/// read.
 async fn arrives(
     chain: &WorldChain,
     (account, recipient): (Address, Address),

@@ -1,6 +1,6 @@
-//! The rules of delegation: to roles that exist, never in a circle, at most [`MAX_HOPS`] hops, nothing handed on by a
-//! terminal role, and every writer that is not terminal with a way to the safety-guardian. For terminal writers the
-//! guardian runs inside the pipeline.
+//! Delegation rules. Delegation goes only to existing roles, without cycles, and over at most [`MAX_HOPS`] hops.
+//! Terminal roles delegate nothing. Every writing role that is not terminal needs a path to the safety-guardian; for
+//! terminal writers the guardian runs inside the pipeline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,14 @@ use bardo_base::text::{SafeText, nearest};
 
 type Roles = BTreeMap<String, Archetype>;
 
-/// A way along edges.
+/// Path along delegation edges.
 type Path<'a> = Vec<&'a Edge>;
 
-/// A fault, with the names of the roles on the path that it is about.
+/// Violation, with the names of the roles on the path it concerns.
 type Fault = (Vec<String>, ArchetypeError);
 
-/// Everything that is wrong. Handing work to a role of `broken` is no fault of its own: nothing is handed there.
+/// Returns the violations of the delegation rules. Later rules are checked only if the earlier ones hold. An edge to a
+/// role in `broken` is not a violation: it is ignored.
 pub(super) fn faults(roles: &Roles, broken: &BTreeSet<String>) -> Vec<Fault> {
     let mut faults = unknown(roles, broken);
     faults.extend(handed_on(roles));
@@ -72,7 +73,7 @@ fn circles(roles: &Roles) -> Vec<Fault> {
     found
 }
 
-/// A shortest way from `role` to the role called `goal`, of at least one hop.
+/// Finds a shortest path of at least one hop from `role` to the role named `goal`.
 fn back_to<'a>(roles: &'a Roles, role: &'a Archetype, goal: &str, seen: &mut BTreeSet<&'a str>) -> Option<Path<'a>> {
     let mut paths: Vec<(&Archetype, Path<'a>)> = vec![(role, Vec::new())];
     while !paths.is_empty() {
@@ -96,7 +97,7 @@ fn back_to<'a>(roles: &'a Roles, role: &'a Archetype, goal: &str, seen: &mut BTr
     None
 }
 
-/// The longest way from a role. Only for roles without a circle.
+/// Returns the longest path from a role. Requires that the role reaches no cycle.
 fn longest<'a>(roles: &'a Roles, role: &'a Archetype) -> Path<'a> {
     let ways = role.delegates_to.iter().map(|edge| {
         let mut path = vec![edge];
@@ -111,7 +112,7 @@ fn longest<'a>(roles: &'a Roles, role: &'a Archetype) -> Path<'a> {
 fn too_deep(roles: &Roles) -> Vec<Fault> {
     let handed_to: BTreeSet<&str> =
         roles.values().flat_map(|role| role.delegates_to.iter().map(|edge| edge.to.as_str())).collect();
-    // From the roots on: what is too deep further down is part of a path from there.
+    // Only roots are checked: a chain that is too deep further down is part of a path from a root.
     let roots = roles.values().filter(|role| !handed_to.contains(role.name.as_str()));
     roots
         .filter_map(|role| {
@@ -129,7 +130,7 @@ fn unguarded(roles: &Roles) -> Vec<Fault> {
     let writers = roles.values().filter(|role| role.writes && !role.terminal);
     writers
         .filter(|role| {
-            // An edge to a guardian that cannot be used leads nowhere.
+            // An edge to a broken guardian does not count as a path.
             !roles.contains_key(GUARDIAN) || back_to(roles, role, GUARDIAN, &mut BTreeSet::new()).is_none()
         })
         .map(|role| {
@@ -141,13 +142,13 @@ fn unguarded(roles: &Roles) -> Vec<Fault> {
         .collect()
 }
 
-/// The roles on a path, each once.
+/// Returns the names of the roles on a path, without duplicates.
 fn on(from: &Archetype, path: &[&Edge]) -> Vec<String> {
     let all: BTreeSet<&String> = std::iter::once(&from.name).chain(path.iter().map(|edge| &edge.to)).collect();
     all.into_iter().cloned().collect()
 }
 
-/// A path, a hop a line, each with the place it is written at.
+/// Draws a path with one line per hop, each with its file and line.
 fn draw(from: &Archetype, path: &[&Edge], last: &str) -> String {
     let mut drawn = format!("  {}  ({})", from.name, from.place);
     for (depth, edge) in path.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One archetype's TOML. What is not understood is refused with its line.
+//! Parser for an archetype's TOML file. Unknown content is rejected with its line.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::Selection;
 
-/// The longest file that is read.
+/// Maximum size of an archetype file, in bytes.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// The most files that are read from one folder.
+/// Maximum number of files read from one folder.
 const MOST_FILES: usize = 200;
 
 #[derive(Deserialize)]
@@ -42,7 +42,7 @@ struct File {
     added_edges: Vec<Added>,
 }
 
-/// An edge that the documents do not draw.
+/// Delegation edge that the specification does not contain, with the reason for it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Added {
@@ -50,13 +50,13 @@ struct Added {
     why: String,
 }
 
-/// A file, and its text or why that cannot be read.
+/// File path with its text, or the reason why it cannot be read.
 pub(super) type Source = (PathBuf, Result<String, ArchetypeError>);
 
-/// The operator's own files, by name. A folder that is not there holds none.
+/// Reads the operator's own archetype files, sorted by path. A missing folder counts as empty.
 ///
 /// # Errors
-/// The folder itself cannot be read, or holds too many files.
+/// [`ArchetypeError::Unreadable`] if the folder cannot be read or holds more than [`MOST_FILES`] files.
 pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
     let unreadable = |path: &Path, reason: &dyn std::fmt::Display| ArchetypeError::Unreadable {
         path: path.to_owned(),
@@ -87,7 +87,10 @@ pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
     Ok(paths.into_iter().map(|path| (read(&path), path)).map(|(text, path)| (path, text)).collect())
 }
 
-/// The archetype in a text that came from `path`.
+/// Parses the archetype in `text`, which was read from `path`.
+///
+/// # Errors
+/// [`ArchetypeError::Line`] for the first problem, with its line.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError> {
     let place = |at: usize| Place { file: path.to_owned(), line: line(text, at) };
     let fail = |at: usize, what: String| ArchetypeError::Line { place: place(at), what };
@@ -154,7 +157,7 @@ fn told<'a>(error: &dyn std::fmt::Display, given: &str, known: impl Iterator<Ite
     format!("{error}{near}")
 }
 
-/// The line a byte stands on, counted from 1.
+/// Returns the line number of a byte offset, counted from 1.
 fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }

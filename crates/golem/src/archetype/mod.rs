@@ -1,14 +1,14 @@
-//! Archetypes: roles with a tool set each, and who may hand work to whom.
+//! Archetypes: roles with their tool sets and delegation edges.
 //!
-//! Those of the documents are in `assets/archetypes`, built in; files of the operator's own in a folder beside the
-//! configuration stand over them, name by name. All of them are read and checked against the rules of delegation before
-//! anything runs. A broken file stops its own role and those that need it as their way to the guardian, and no other; it
-//! is never replaced by the built-in role of its name.
+//! The specification's archetypes are in `assets/archetypes` and built in. The operator's own files, in a folder beside
+//! the configuration, override them by name. All files are read and checked against the delegation rules before
+//! anything runs. A broken file disables its own role, and the roles that need it as their path to the guardian. The
+//! built-in role of the same name never replaces it.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `file` | from TOML to an [`Archetype`], with the lines it stands on |
-//! | `dag` | the rules of delegation |
+//! | `file` | parsing TOML to an [`Archetype`], with line numbers |
+//! | `dag` | the delegation rules |
 
 mod dag;
 mod file;
@@ -24,19 +24,19 @@ use bardo_base::model::CapabilityTier;
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::{Catalog, Selection, SelectionError};
 
-/// The role that must agree to what is above the hot lane.
+/// Name of the role that must agree to actions above the hot lane.
 pub const GUARDIAN: &str = "safety-guardian";
 
-/// The longest chain of delegation, in hops.
+/// Maximum length of a delegation chain, in hops.
 pub const MAX_HOPS: usize = 3;
 
-/// Characters kept of a name that somebody else wrote.
+/// Maximum length of a name from a file or a caller, in characters.
 const MAX_NAME: usize = 64;
 
-/// The role of a Golem that is told no other.
+/// Role of a Golem without a configured role.
 pub const DEFAULT: &str = DEFAULT_ARCHETYPE;
 
-/// The files that are built in.
+/// Built-in archetype files, by file name.
 const BUNDLED: &[(&str, &str)] = &[
     ("cross-chain-executor.toml", include_str!("../../../../assets/archetypes/cross-chain-executor.toml")),
     ("golem-instance.toml", include_str!("../../../../assets/archetypes/golem-instance.toml")),
@@ -62,44 +62,45 @@ const BUNDLED: &[(&str, &str)] = &[
     ("wallet-provisioner.toml", include_str!("../../../../assets/archetypes/wallet-provisioner.toml")),
 ];
 
-/// A role.
+/// Role of a Golem or of an agent it delegates to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archetype {
-    /// Its name.
+    /// Name of the role: lower-case letters, digits and `-`.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// Purpose of the role, in a sentence.
     pub about: String,
-    /// The group the documents put it in, such as `Strategy`.
+    /// Group in the specification, such as `Strategy`.
     pub group: String,
-    /// Whether it never hands work on.
+    /// True if the role never delegates.
     pub terminal: bool,
-    /// Whether it may call tools that sign. Without it such tools are not in its set, whatever the categories say.
+    /// True if the role may call tools that sign. Otherwise such tools are removed from its set, whatever its
+    /// categories.
     pub writes: bool,
-    /// Its tools: categories, and single tools beside and less.
+    /// Tool selection: profile, categories, included and excluded tools.
     pub selection: Selection,
-    /// To whom it may hand work.
+    /// Roles that it may delegate to.
     pub delegates_to: Vec<Edge>,
-    /// Where it is written.
+    /// Location of the definition.
     pub place: Place,
 }
 
-/// Leave to hand work to a role.
+/// Permission to delegate to a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// The role.
+    /// Name of the target role.
     pub to: String,
-    /// Why it is here although the documents do not draw it; `None` for those they draw.
+    /// Reason for an edge that the specification does not contain; `None` for edges of the specification.
     pub added: Option<String>,
-    /// Where it is written.
+    /// Location of the definition.
     pub place: Place,
 }
 
-/// A line of a file.
+/// Line in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file; only its name where it is built in.
+    /// Path of the file; for built-in files, only the name.
     pub file: PathBuf,
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
 }
 
@@ -109,69 +110,69 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why an archetype, or all of them, cannot be used.
+/// Error in one or several archetypes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArchetypeError {
-    /// A file or its folder cannot be read.
+    /// Unreadable file or folder.
     #[error("cannot read the archetype {}: {reason}", path.display())]
     Unreadable {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Reason from the operating system, or an exceeded limit.
         reason: String,
     },
-    /// Something in a file is wrong.
+    /// Invalid content of a file.
     #[error("{place}: {what}")]
     Line {
-        /// Where.
+        /// Location of the problem.
         place: Place,
-        /// What, and what would be right.
+        /// Description of the problem and of a correct value.
         what: String,
     },
-    /// A rule of delegation is broken.
+    /// Violated delegation rule.
     #[error("{rule}\n{drawn}")]
     Delegation {
-        /// Which rule, in a sentence.
+        /// Rule that is violated, in a sentence.
         rule: String,
-        /// The path that breaks it, a line for each hop with the file and line it stands on.
+        /// Path that violates the rule: one line per hop, with its file and line.
         drawn: String,
     },
-    /// No role of that name.
+    /// Unknown role name.
     #[error("no archetype is named `{name}`{}; known archetypes: {known}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
-        /// The name that was asked for.
+        /// Requested name, with control characters removed.
         name: String,
-        /// One nearly so called.
+        /// Closest known name, if any.
         near: Option<String>,
-        /// All that there are.
+        /// All known names, separated by commas.
         known: String,
     },
-    /// Its tool set names a tool that does not exist.
+    /// Tool set with an unknown or contradictory tool name.
     #[error("{place}: {fault}")]
     Tools {
-        /// Where the role is written.
+        /// Location of the role's definition.
         place: Place,
-        /// What is wrong.
+        /// Cause of the error.
         fault: SelectionError,
     },
-    /// Several of these.
+    /// Several errors of one role.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several(Vec<ArchetypeError>),
 }
 
-/// All roles, checked.
+/// All roles, checked against the delegation rules.
 #[derive(Debug, Clone)]
 pub struct Archetypes {
     roles: BTreeMap<String, Archetype>,
-    /// Roles that cannot be used, each with everything that is wrong with it.
+    /// Unusable roles, each with all of its errors.
     broken: BTreeMap<String, ArchetypeError>,
 }
 
 impl Archetypes {
-    /// Those built in, and over them the files `*.toml` in `own`, if there is such a folder.
+    /// Loads the built-in roles, and over them the `*.toml` files of the folder `own`, if it exists.
     ///
     /// # Errors
-    /// [`ArchetypeError::Unreadable`] for the folder. What is wrong with single files is in [`Self::broken`].
+    /// [`ArchetypeError::Unreadable`] for the folder. Errors of single files are in [`Self::broken`].
     pub fn load(own: Option<&Path>) -> Result<Self, ArchetypeError> {
         let bundled = BUNDLED.iter().map(|(name, text)| (PathBuf::from(name), Ok((*text).to_owned())));
         let mut sources: Vec<file::Source> = bundled.collect();
@@ -181,7 +182,7 @@ impl Archetypes {
         Ok(Self::from_sources(sources))
     }
 
-    /// The roles of these files; a later one stands over an earlier one of the same name, broken or not.
+    /// Builds the roles from file texts. A later file overrides an earlier one of the same name, broken or not.
     fn from_sources(sources: impl IntoIterator<Item = file::Source>) -> Self {
         let mut found = Self { roles: BTreeMap::new(), broken: BTreeMap::new() };
         for (path, text) in sources {
@@ -197,7 +198,7 @@ impl Archetypes {
         found
     }
 
-    /// Takes every role away that breaks a rule of delegation, until none is left.
+    /// Removes roles that violate a delegation rule, until no violation is left.
     fn hold_to_delegation(&mut self) {
         loop {
             let broken: BTreeSet<String> = self.broken.keys().cloned().collect();
@@ -206,7 +207,8 @@ impl Archetypes {
                 return;
             }
             for (members, fault) in faults {
-                // Where the operator's own files have part in it, the built-in ones are right without them.
+                // If the operator's own files are involved, they are at fault: the built-in roles are valid by
+                // themselves.
                 let own = |name: &&String| self.roles.get(*name).is_some_and(|role| !role.is_built_in());
                 let mut at_fault: Vec<String> = members.iter().filter(own).cloned().collect();
                 if at_fault.is_empty() {
@@ -232,20 +234,20 @@ impl Archetypes {
         self.broken.insert(name.to_owned(), fault);
     }
 
-    /// Roles that cannot be used, by name, each with what is wrong.
+    /// Iterates over the unusable roles in the order of their names, each with its errors.
     pub fn broken(&self) -> impl Iterator<Item = (&str, &ArchetypeError)> {
         self.broken.iter().map(|(name, fault)| (name.as_str(), fault))
     }
 
-    /// Every role, by name.
+    /// Iterates over the usable roles in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Archetype> {
         self.roles.values()
     }
 
-    /// The role of that name.
+    /// Returns the role with this name.
     ///
     /// # Errors
-    /// [`ArchetypeError::Unknown`], or for a broken role what is wrong with it.
+    /// [`ArchetypeError::Unknown`] for an unknown role, or the errors of a broken role.
     pub fn get(&self, name: &str) -> Result<&Archetype, ArchetypeError> {
         if let Some(fault) = self.broken.get(name) {
             return Err(fault.clone());
@@ -257,7 +259,7 @@ impl Archetypes {
         })
     }
 
-    /// The same without the roles that name a tool that does not exist: they are broken.
+    /// Marks roles that name an unknown tool as broken.
     #[must_use]
     pub fn with_tools_of(mut self, all: &Catalog) -> Self {
         let faults: Vec<_> = self.iter().filter_map(|role| Some((role.name.clone(), role.tools(all).err()?))).collect();
@@ -268,8 +270,8 @@ impl Archetypes {
         self
     }
 
-    /// Who is to call `tool` for `role`: the roles from `role` to the nearest one that has it. `None` where nobody
-    /// that it may hand work to has it.
+    /// Returns the delegation chain for a call: the roles from `role` to the nearest role that has `tool`. `None` if no
+    /// role within [`MAX_HOPS`] hops has it.
     pub fn chain(&self, role: &str, tool: &str, all: &Catalog) -> Option<Vec<String>> {
         let mut paths = vec![vec![self.roles.get(role)?]];
         for _ in 0..=MAX_HOPS {
@@ -290,10 +292,11 @@ impl Archetypes {
         None
     }
 
-    /// What a Golem of this role can reach: its own tools and those of whoever it may hand work to.
+    /// Returns all tools within reach of a role: its own and those of the roles it may delegate to, directly or
+    /// indirectly.
     ///
     /// # Errors
-    /// [`ArchetypeError`] for an unknown role, or one that names an unknown tool.
+    /// [`ArchetypeError`] for an unknown role, or for a role that names an unknown tool.
     pub fn reach(&self, role: &str, all: &Catalog) -> Result<Catalog, ArchetypeError> {
         let mut names: Vec<String> = Vec::new();
         let mut waiting = vec![self.get(role)?];
@@ -315,15 +318,15 @@ impl Archetypes {
 }
 
 impl Archetype {
-    /// Whether it came with the program.
+    /// True for a role from the built-in files.
     pub fn is_built_in(&self) -> bool {
         BUNDLED.iter().any(|(name, _)| Path::new(name) == self.place.file)
     }
 
-    /// Its own tools out of all there are. A role that does not write has none that sign.
+    /// Returns the role's own tools. A role without `writes` gets only tools that read.
     ///
     /// # Errors
-    /// [`ArchetypeError::Tools`].
+    /// [`ArchetypeError::Tools`] if the selection names an unknown tool.
     pub fn tools(&self, all: &Catalog) -> Result<Catalog, ArchetypeError> {
         let wrong = |fault| ArchetypeError::Tools { place: self.place.clone(), fault };
         let selected = all.select(&self.selection).map_err(wrong)?;

@@ -8,7 +8,7 @@ fn catalog() -> Catalog {
     Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap()
 }
 
-/// The bundled roles with some files of one's own over them.
+/// Loads the built-in roles with these files over them.
 fn with(own: &[(&str, &str)]) -> Archetypes {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in own {
@@ -17,7 +17,7 @@ fn with(own: &[(&str, &str)]) -> Archetypes {
     Archetypes::load(Some(folder.path())).unwrap()
 }
 
-/// What is wrong with the first of these files.
+/// Returns the error of the first of these files.
 fn refused(own: &[(&str, &str)]) -> String {
     let roles = with(own);
     roles.get(own[0].0.trim_end_matches(".toml")).unwrap_err().to_string()
@@ -32,7 +32,7 @@ fn the_documents_graph_is_the_bundled_one() {
         let drawn = roles.get(name).unwrap().delegates_to.iter().filter(|edge| edge.added.is_none());
         drawn.map(|edge| edge.to.clone()).collect()
     };
-    // The documents' hierarchy.
+    // Delegation hierarchy of the specification.
     for (name, to) in [
         (
             "golem-instance",
@@ -54,7 +54,7 @@ fn the_documents_graph_is_the_bundled_one() {
                      identity-verifier position-monitor heartbeat-monitor memory-consolidator vault-watchdog \
                      sleepwalker-observer";
     assert_eq!(terminal, documents.split_whitespace().collect());
-    // Every file of the folder is built in.
+    // Every file in the folder is built in.
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../assets/archetypes");
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), roles.iter().count());
 }
@@ -87,7 +87,7 @@ fn a_role_that_does_not_write_has_no_tool_that_signs() {
         tools.iter().any(|entry| entry.def.meta.capability != CapabilityTier::Read)
     };
     assert!(signs("trade-executor"));
-    // Its categories hold swaps; it only watches.
+    // Its categories contain swaps, but the role does not write.
     assert!(!signs("position-monitor") && !signs("golem-instance"));
     assert!(roles.get("position-monitor").unwrap().tools(&all).unwrap().get("uniswap_get_quote").is_some());
 }
@@ -139,10 +139,10 @@ fn a_writer_without_a_guardian_is_refused() {
     let said = refused(&[("rogue.toml", &own("delegates_to = [\"risk-assessor\"]\n"))]);
     assert!(said.contains("`rogue` writes, but no path leads to `safety-guardian`"), "{said}");
     assert!(said.contains("→ risk-assessor") && said.contains("rogue.toml, line 5)"), "{said}");
-    // Also over another role; and terminal, where the guardian runs inside the pipeline.
+    // A path over another role is accepted, and so is a terminal role, where the guardian runs inside the pipeline.
     assert!(with(&[("rogue.toml", &own("delegates_to = [\"trade-executor\"]\n"))]).get("rogue").is_ok());
     assert!(with(&[("rogue.toml", &own("terminal = true\n"))]).get("rogue").is_ok());
-    // Who takes the edge out of a bundled role meets the same rule.
+    // An override that removes the edge from a built-in role violates the same rule.
     let weaker = "name = \"vault-manager\"\nabout = \"a\"\nwrites = true\nprofile = \"vault\"\n";
     assert!(refused(&[("vault-manager.toml", weaker)]).contains("`vault-manager` writes, but no path leads"));
 }
@@ -190,9 +190,9 @@ fn a_broken_file_stops_its_own_role_alone() {
         broken[0].1.contains("scout.toml, line 1") && broken[1].1.contains("trade-executor.toml, line 3"),
         "{broken:?}"
     );
-    // The built-in role of that name does not stand in for it.
+    // The built-in role of that name does not replace it.
     assert_eq!(roles.get("trade-executor").unwrap_err().to_string(), broken[1].1);
-    // Every other role is there, also those that hand work to it, and what only it has is out of their reach.
+    // All other roles stay usable, including those that delegate to it. The broken role's tools are out of their reach.
     let built_in = Archetypes::load(None).unwrap().iter().count();
     assert_eq!(roles.iter().count(), built_in - 1);
     assert!(roles.get("pool-researcher").is_ok());
@@ -201,7 +201,7 @@ fn a_broken_file_stops_its_own_role_alone() {
     assert!(reach(&roles, "golem-instance").is_none_or(|way| !way.contains(&"trade-executor".to_owned())));
 }
 
-/// Whoever may only write under the guardian's eyes does not without it.
+/// A role that may write only under the guardian's review must not write without it.
 #[test]
 fn a_broken_guardian_stops_every_writer_that_needs_it() {
     let roles = with(&[("safety-guardian.toml", "name = 1")]);

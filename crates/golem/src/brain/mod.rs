@@ -1,13 +1,13 @@
-//! Who decides in a Golem, behind one seam. A brain has the eight tools, a voice and ears, and nothing else: whatever it
-//! is, and whatever it has read, all it does goes through the same pipeline.
+//! Brains: the decision makers of a Golem, behind one trait. A brain has the eight tools, a way to speak and a way to
+//! hear the operator, and nothing else. Whatever it decides goes through the same safety pipeline.
 //!
-//! | room | holds |
+//! | module | holds |
 //! |---|---|
 //! | `model` | a language model behind a chat endpoint |
 //! | `operator` | the operator's plain commands for the eight tools |
-//! | `process` | a child program that speaks JSON lines |
+//! | `process` | a child process that speaks JSON lines |
 //!
-//! Not here: scenarios (see [`super::life`]), and what a tool does (see [`super::pi`]).
+//! Not here: scenarios (see [`super::life`]), and the effects of a tool (see [`super::pi`]).
 
 pub mod model;
 pub mod operator;
@@ -38,87 +38,88 @@ use bardo_safety::checks::phase_gate::allows;
 use golem_chain::network::Plan;
 use golem_tools::engine::ToolResponse;
 
-/// Characters of one piece of a thought.
+/// Maximum length of one piece of a thought, in characters.
 const PIECE: usize = 1_000;
-/// Characters of what it does now, and will do next.
+/// Maximum length of the current and the next activity, in characters.
 const SENTENCE: usize = 200;
-/// Bytes of words that a brain may have told in a minute: some 180 MB a day, where it says as much as it can.
+/// Limit for a brain's recorded text per minute, in bytes. At the limit, that is about 180 MB a day.
 const WORDS_A_MINUTE: usize = 128 << 10;
 const MINUTE: Duration = Duration::from_secs(60);
-/// What an event takes beside its words.
+/// Overhead of an event beside its text, in bytes.
 const BESIDE: usize = 300;
-/// Wait before a model is asked again the first time.
+/// Delay before a model request is repeated the first time.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// From asking a model to the end of its answer, however well it flows.
+/// Timeout for a model's whole answer, even if it keeps streaming.
 const LONGEST_ANSWER: Duration = Duration::from_secs(300);
-/// How often it looks whether a stop was lifted.
+/// Poll interval for the end of a stop.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Decides.
+/// Decision maker of a Golem.
 pub trait Brain: Send + fmt::Debug {
-    /// Lives until it is done, is told to leave or can go on no longer. Dropped, it leaves nothing running behind.
+    /// Runs until the brain is done, is asked to leave, or can no longer continue. Dropping the future leaves nothing
+    /// running.
     fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End>;
 }
 
-/// How a brain ended.
+/// End of a brain's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Whether it ended as it should: by its own word, or because it was told to leave.
+    /// True if it ended regularly: by its own decision, or because it was asked to leave.
     pub well: bool,
-    /// Why.
+    /// Reason for the end.
     pub why: SafeText,
 }
 
-/// Which brain is wanted.
+/// Brain selected by the settings.
 #[derive(Debug)]
 pub enum Choice {
-    /// None of its own: the Golem plays its scenario, and hears the operator.
+    /// No brain: the Golem plays its scenario and listens to the operator.
     Scenario,
-    /// The operator alone, in plain words: it plays nothing by itself.
+    /// Only the operator, with plain commands; no scenario is played.
     Operator,
-    /// A program.
+    /// External program, as a confined child process.
     Process(CommandLine, ProcessLimits, Confinement),
-    /// A model.
+    /// Language model behind a chat endpoint.
     Model(Box<ModelBrain>),
 }
 
-/// Why there is no such brain.
+/// Error in the brain settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrainError {
-    /// No brain is called so.
+    /// Unknown kind of brain.
     #[error("golem.brain ({origin}): no brain is named `{name}`; use scenario, operator, process:COMMAND or model")]
     Unknown {
-        /// What was asked for.
+        /// Configured value, with control characters removed.
         name: SafeText,
-        /// Who asked.
+        /// Origin of the setting.
         origin: String,
     },
-    /// The command cannot be used.
+    /// Unusable command line.
     #[error("golem.brain ({origin}): {what}; use process:COMMAND, such as process:python3 examples/golem.py")]
     Command {
-        /// What is wrong.
+        /// Description of the problem.
         what: &'static str,
-        /// Who asked.
+        /// Origin of the setting.
         origin: String,
     },
-    /// The system cannot isolate a program, and the network is real.
+    /// Missing process isolation on a real network.
     #[error("golem.brain ({origin}): {why}")]
     Unisolated {
-        /// What is missing, and what to do.
+        /// Missing measures and the remedy.
         why: String,
-        /// Who asked.
+        /// Origin of the setting.
         origin: String,
     },
-    /// The model cannot be asked.
+    /// Unusable model settings, with the reason.
     #[error("golem.brain is model: {0}")]
     Model(String),
 }
 
 impl Choice {
-    /// What the settings ask for.
+    /// Reads the brain from the settings.
     ///
     /// # Errors
-    /// [`BrainError`], which names where the setting comes from.
+    /// Returns a [`BrainError`] that names the origin of the setting.
     pub fn of(config: &Config) -> Result<Self, BrainError> {
         let settings = &config.golem;
         let asked = settings.brain.value.trim();
@@ -144,20 +145,20 @@ impl Choice {
         }
     }
 
-    /// The model that the settings name, whether it is the brain or not; `None` where they name no endpoint.
+    /// Returns the configured model, whether or not it is the brain; `None` without a configured endpoint.
     ///
     /// # Errors
-    /// [`BrainError::Model`].
+    /// [`BrainError::Model`] if the model settings are incomplete or unusable.
     pub fn model(settings: &GolemSettings) -> Result<Option<ModelBrain>, BrainError> {
         settings.model_url.as_ref().map(|_| model(settings)).transpose()
     }
 
-    /// Whether the settings name a program of its own, which runs as the operator's user.
+    /// True if the settings select an external program, which runs as the operator's user.
     pub fn is_program(settings: &GolemSettings) -> bool {
         settings.brain.value.trim().starts_with("process:")
     }
 
-    /// The same, where a brain is asked at most so often what it wants.
+    /// Limits the number of ticks of a process or a model; `None` removes the limit.
     #[must_use]
     pub fn asked_at_most(self, ticks: Option<u64>) -> Self {
         match self {
@@ -169,7 +170,7 @@ impl Choice {
         }
     }
 
-    /// The brain; none where a scenario is played, or the operator leads.
+    /// Creates the brain; `None` for a scenario or the operator.
     pub fn make(self) -> Option<Box<dyn Brain>> {
         match self {
             Self::Scenario | Self::Operator => None,
@@ -179,7 +180,8 @@ impl Choice {
     }
 }
 
-/// What a brain process may reach. On the embedded devnet no money is at risk, so that it may run unisolated.
+/// Builds the access rules of a brain process. On the embedded devnet no money is at risk, so the process may run
+/// without isolation.
 fn confinement(config: &Config) -> Confinement {
     let settings = &config.golem;
     let folders = config.file.parent().into_iter().chain([config.data_dir.value.as_path()]);
@@ -216,7 +218,7 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
     ModelBrain::new(setup).map_err(BrainError::Model)
 }
 
-/// What a brain has of its Golem: eight tools, a voice, ears, and what holds it back.
+/// Interface of a brain to its Golem: the eight tools, events, the operator's messages, and the controls that stop it.
 #[derive(Debug)]
 pub struct Nerves {
     pub(super) pi: PiSession,
@@ -229,25 +231,25 @@ pub struct Nerves {
     pub(super) breath: Breath,
 }
 
-/// How much a brain may still say. Everything that is said is kept, on the disk that the ledger lies on.
+/// Rate limit for a brain's text. All of it is stored on the same disk as the ledger.
 #[derive(Debug, Default)]
 pub struct Breath {
-    /// Since when, and what has been said since.
+    /// Start of the current minute, and the bytes recorded since.
     spent: Mutex<Option<(Instant, usize)>>,
 }
 
-/// What becomes of words.
+/// Decision of the rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Breathes {
     Says,
-    /// These are not said, and the next neither: time to say so.
+    /// This text exceeds the limit and is dropped; the caller reports that once.
     Stops,
     Silent,
 }
 
 impl Breath {
     fn take(&self, words: usize) -> Breathes {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let (since, before) = match *spent {
@@ -264,40 +266,41 @@ impl Breath {
     }
 }
 
-/// Why a brain is woken.
+/// Reason for waking a brain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
-    /// It is to leave.
+    /// The brain must leave.
     Leave,
-    /// The operator says something.
+    /// The operator sent a message.
     Words(SafeText),
-    /// What it waited for is due.
+    /// The awaited time has come.
     Due,
 }
 
 impl Nerves {
-    /// The eight tools.
+    /// Returns the eight tools.
     pub fn pi(&self) -> &PiSession {
         &self.pi
     }
 
-    /// Calls one of the eight. The call lives by itself and can be awaited beside others.
+    /// Calls one of the eight tools. The future owns its call and can run beside others.
     pub fn call(&self, tool: String, params: Value) -> impl Future<Output = ToolResponse> + Send + 'static {
         let pi = self.pi.clone();
         async move { pi.call(&tool, params).await }
     }
 
-    /// The Golem's phase.
+    /// Current phase of the Golem.
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// How the Golem is doing, as last told.
+    /// Most recently reported vitals; `None` before the first report.
     pub fn vitals(&self) -> Option<Vitals> {
         self.voice.vitals()
     }
 
-    /// Where things stand, for whoever decides what to do next: phase and what it allows, stop, open offers, vitals.
+    /// Returns the situation as JSON, as a basis for the next decision: phase and allowed action classes, stop, open
+    /// offers, vitals.
     pub fn context(&self) -> Value {
         let phase = *self.phase.borrow();
         let stop = *self.stop.borrow();
@@ -307,13 +310,13 @@ impl Nerves {
         })
     }
 
-    /// Begins a thought, or says a whole one. A piece is whole words.
+    /// Starts a new thought, or reports a whole one if `more` is false. A piece must contain whole words.
     pub fn think(&mut self, text: &str, more: bool) {
         self.thought += 1;
         self.think_on(text, more);
     }
 
-    /// The next piece of the same thought.
+    /// Reports the next piece of the current thought.
     pub fn think_on(&self, text: &str, more: bool) {
         let said = SafeText::clean(text, PIECE);
         let text = match self.breath.take(said.as_str().len()) {
@@ -324,7 +327,7 @@ impl Nerves {
         self.voice.say(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));
     }
 
-    /// Says what it does now and will do next, and which step of how many that is where it knows.
+    /// Reports the current and the next activity. `step` is the current step and their total number, if known.
     pub fn now(&self, now: &str, next: &str, step: Option<(u32, u32)>, kind: Option<&ActionKind>) {
         let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (SafeText::clean(now, SENTENCE), SafeText::clean(next, SENTENCE));
@@ -334,12 +337,13 @@ impl Nerves {
         self.voice.say(EventKind::GolemNow(GolemNow { now, next, step, delegation }));
     }
 
-    /// Whether the operator wants nothing new begun.
+    /// True if a stop in force (pause, halt or revoke) forbids new activities.
     pub fn held(&self) -> bool {
         matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke))
     }
 
-    /// Waits until `due`, for the operator's words, or to be told to leave. While it is held nothing is due.
+    /// Waits until `due`, for the operator's message, or for the request to leave. While a stop holds the brain,
+    /// nothing becomes due.
     pub async fn wake(&mut self, due: Instant) -> Wake {
         loop {
             if *self.leaving.borrow() {
@@ -355,7 +359,7 @@ impl Nerves {
                 changed = self.leaving.changed() => if changed.is_err() { return Wake::Leave },
                 said = self.words.recv() => match said {
                     Some(said) => return Wake::Words(said),
-                    // Nobody can say anything any more; what is due is still due.
+                    // No sender is left; the due time still applies.
                     None => sleep_until(until).await,
                 },
             }
@@ -363,10 +367,10 @@ impl Nerves {
     }
 }
 
-/// The tool whose calls go on to their end once something is being signed.
+/// Tool whose calls run to their end once signing has begun.
 pub(super) const COMMIT: &str = "commit_action";
 
-/// The classes of action that a phase allows at all; the phase gate holds that, and the policy's figures, in any case.
+/// Lists the action classes that a phase allows in principle. The phase gate and the policy's limits apply in any case.
 fn allowed(phase: Phase) -> Vec<&'static str> {
     ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|class| class.as_str()).collect()
 }

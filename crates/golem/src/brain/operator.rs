@@ -1,5 +1,5 @@
-//! The operator's plain commands for the eight tools: a tool's name, then what it takes, as `name=value` or in its usual
-//! place without a name. Quotes hold words together.
+//! Plain commands of the operator for the eight tools. A command is a tool's name and its parameters, as `name=value`
+//! or unnamed in their usual order. Quotes keep words together.
 //!
 //! ```text
 //! act swap token_in=WETH token_out=USDC amount=0.1 chain=ethereum      preview, then commit
@@ -25,25 +25,25 @@ use bardo_base::text::{SafeText, nearest};
 use bardo_session::handle::{CommandKind, PromptCommand};
 use golem_tools::engine::{Status, ToolResponse};
 
-/// Characters repeated of words that were not understood.
+/// Maximum length of quoted input that was not understood, in characters.
 const MAX_QUOTED: usize = 60;
 
-/// Characters of what is said of a command.
+/// Maximum length of an answer to a command, in characters.
 const SAID: usize = 400;
 
-/// What the operator asks for in plain words.
+/// Request of the operator in plain words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Wish {
-    /// One of the eight, or `act`.
+    /// Call of one of the eight tools, or `act`.
     Tool(&'static str, Value),
-    /// To hear what was changed in the playbook.
+    /// Query for the recent playbook changes.
     Changes,
-    /// A change of the playbook taken back; its number as it was typed.
+    /// Reversal of a playbook change, with its number as typed.
     Undo(String),
 }
 
 impl Wish {
-    /// What is wished by these words; `None` where they are no command.
+    /// Parses a request; `None` if the text is not a command.
     pub(crate) fn of(said: &str, pi: &PiSession) -> Option<Self> {
         match said.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["playbook", "changes"] => return Some(Self::Changes),
@@ -54,18 +54,18 @@ impl Wish {
         plain.map(|(tool, params)| Self::Tool(tool, params))
     }
 
-    /// The same where a brain of its own hears what is no command: what begins like advice to it is for the brain.
+    /// Parses a request beside a brain. Text that begins like advice belongs to the brain and returns `None`.
     pub(crate) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
         let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         Self::of(said, pi).filter(|wish| match wish {
-            // With more words behind it, `halt` may be advice about one thing: it must not stop all.
+            // With more words behind it, `halt` may be advice about one thing, so it must not halt everything.
             Self::Tool(..) if first == "halt" => said.split_whitespace().count() == 1,
             Self::Tool(..) => !matches!(first.as_str(), "remember" | "playbook"),
             Self::Changes | Self::Undo(_) => true,
         })
     }
 
-    /// Does it; what came of it, in words.
+    /// Carries out the request and returns its outcome as a sentence.
     pub(crate) async fn carry_out(self, said: &SafeText, pi: &PiSession, voice: &Voice) -> String {
         let (tool, params) = match self {
             Self::Changes => return changes(pi),
@@ -73,7 +73,7 @@ impl Wish {
             Self::Tool(tool, params) => (tool, params),
         };
         let pi = &pi.for_operator();
-        // Whose call it is and through whom it goes is the operator's from here on, and no longer the last beat's.
+        // The call now comes from the operator, so its delegation replaces that of the last scenario step.
         let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
         let delegation = concrete(tool, kind).map(|acts| pi.delegation(acts)).unwrap_or_default();
         let now = SafeText::clean(&format!("Doing what you asked: {said}"), SAID);
@@ -85,7 +85,7 @@ impl Wish {
     }
 }
 
-/// Short commands, by their first word, as the operator types them.
+/// Short commands by their first word, with the form that is shown to the operator.
 const SHORT: [(&str, &str); 8] = [
     ("swap", "swap AMOUNT TOKEN TOKEN [on CHAIN]"),
     ("quote", "quote AMOUNT TOKEN TOKEN [on CHAIN]"),
@@ -97,12 +97,12 @@ const SHORT: [(&str, &str); 8] = [
     ("act", "act KIND NAME=VALUE …"),
 ];
 
-/// The answer to words that are no command: that they were not understood, and what would be.
+/// Returns the answer to text that is not a command, with the known forms.
 pub(crate) fn not_understood(said: &str) -> String {
     let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
     let known = SHORT.iter().map(|(name, _)| *name).chain(PI_TOOLS.iter().map(|tool| tool.name));
     let said = SafeText::clean(said, MAX_QUOTED);
-    // A word that is known was used in a way that is not: its own form says more than the whole list.
+    // If the first word is known, its own form is more helpful than the whole list.
     let meant = SHORT.iter().find(|(name, _)| *name == first).or_else(|| {
         let near = nearest(&first, known)?;
         SHORT.iter().find(|(name, _)| *name == near)
@@ -114,7 +114,8 @@ pub(crate) fn not_understood(said: &str) -> String {
     format!("I did not understand \"{said}\" and did nothing. I can: {}.", forms.join("; "))
 }
 
-/// Previews, and commits what nothing stands against; what came of it, and whether that is of the commit.
+/// Previews an action, and commits it if the preview succeeds. Returns the response, and whether it comes from the
+/// commit.
 pub(crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
     let previewed = pi.call("preview_action", params).await;
     let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
@@ -123,27 +124,27 @@ pub(crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
     (response, true)
 }
 
-/// The operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy with,
-/// and all else is passed on to it.
+/// Receiver of the operator's messages beside a brain. Commands run at once and concurrently, independent of the brain;
+/// all other messages go to the brain.
 pub(crate) struct Hearing {
     words: mpsc::Receiver<SafeText>,
     pi: PiSession,
     under_way: UnderWay,
 }
 
-/// Commands under way, each of which comes to what is told of it. They outlive the brain beside which they were given.
+/// Running commands, each of which resolves to a sentence about its outcome. They outlive the brain.
 pub(crate) struct UnderWay {
     running: FuturesUnordered<BoxFuture<'static, String>>,
     voice: Voice,
 }
 
 impl UnderWay {
-    /// None so far.
+    /// Creates an empty set.
     pub(crate) fn none(voice: &Voice) -> Self {
         Self { running: FuturesUnordered::new(), voice: voice.clone() }
     }
 
-    /// Goes on with them, and tells what came of each, until there are no more. May be dropped and begun again.
+    /// Drives the commands and reports their outcomes until none is left. Cancel-safe.
     pub(crate) async fn tell(&mut self) {
         while let Some(told) = self.running.next().await {
             self.think(&told);
@@ -157,12 +158,13 @@ impl UnderWay {
 }
 
 impl Hearing {
-    /// Of these words. What is open by the operator's commands is the operator's, and not the brain's.
+    /// Creates a receiver for these messages. Offers opened by the operator's commands belong to the operator, not to
+    /// the brain.
     pub(crate) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
         Self { words, pi: pi.for_operator(), under_way: UnderWay::none(voice) }
     }
 
-    /// Hears what is said.
+    /// Receives messages forever.
     pub(crate) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
         let Self { words, pi, under_way } = self;
         loop {
@@ -182,13 +184,13 @@ impl Hearing {
                     }
                 }
                 Some(told) = under_way.running.next(), if !under_way.running.is_empty() => under_way.think(&told),
-                // Nobody can say anything any more.
+                // No sender is left.
                 else => std::future::pending().await,
             }
         }
     }
 
-    /// The words that come after it, and what is still under way.
+    /// Returns the message channel and the running commands.
     pub(crate) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
         (self.words, self.under_way)
     }
@@ -216,7 +218,7 @@ async fn undo(pi: &PiSession, number: &str) -> String {
     }
 }
 
-/// What a command takes without a name, in this order; the last of them takes all the words that are left.
+/// Lists a command's unnamed parameters in their order; the last one takes all remaining words.
 pub fn places(tool: &str) -> &'static [&'static str] {
     match tool {
         "preview_action" | ACT => &["kind"],
@@ -229,7 +231,7 @@ pub fn places(tool: &str) -> &'static [&'static str] {
     }
 }
 
-/// The commands, as the prompt of a console completes them.
+/// Lists the commands for the completion of the console prompt.
 pub fn commands() -> Vec<PromptCommand> {
     let text = |words: &str| SafeText::clean(words, 400);
     let kind = |name: &str, tool: &str| CommandKind { name: text(name), tool: text(tool) };
@@ -255,7 +257,7 @@ pub fn commands() -> Vec<PromptCommand> {
     eight.chain([act]).collect()
 }
 
-/// The concrete tool whose parameters a command takes beside its own, where it names one by its kind.
+/// Returns the concrete tool behind a command's kind, whose parameters the command accepts; `None` without one.
 pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
     match tool {
         "preview_action" | ACT => ActionKind::named(kind).map(|kind| kind.acts),
@@ -264,8 +266,8 @@ pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
     }
 }
 
-/// A command as one of the eight, or as `act`. `None`: it names none of them. `schema_of` gives the schema of a concrete
-/// tool, by which numbers are told from text.
+/// Parses a command into a call of one of the eight tools or `act`; `None` if it names none of them. `schema_of`
+/// returns the schema of a concrete tool, which decides whether a value is a number or text.
 pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'static str, Value)> {
     let mut words = words(said).into_iter();
     let first = words.next()?;
@@ -284,7 +286,7 @@ pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'stati
                 given.insert(key.clone(), typed(&own, &key, &word.text));
             }
             Some(key) if matches!(name, "preview_action" | "query_state" | ACT) => other.push((key, word.text)),
-            // To a tool that takes no others it is refused by its name.
+            // A tool that takes no such parameter rejects it by name.
             Some(key) => drop(given.insert(key, Value::from(word.text))),
             None => unnamed.push(word.text),
         }
@@ -311,11 +313,11 @@ pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'stati
     Some((name, Value::Object(given)))
 }
 
-/// Words that may stand between what is given and what is wanted for it. With any other the sentence may mean something
-/// else, even the opposite: it is not taken for a command.
+/// Filler words allowed between the two tokens. With any other word the sentence may mean something else, even the
+/// opposite, so it is not a command.
 const FOR: [&str; 4] = ["for", "to", "into", "→"];
 
-/// Whether nothing stands between two tokens, or one of [`FOR`].
+/// True if nothing or one of [`FOR`] is between two tokens.
 fn is_filler(between: &[String]) -> bool {
     match between {
         [] => true,
@@ -324,8 +326,8 @@ fn is_filler(between: &[String]) -> bool {
     }
 }
 
-/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `swap 0.1 WETH to USDC`, `quote …`,
-/// `balances`, `price UNI`, `remember words`, `playbook words`, `halt why`; beside a brain `halt` alone.
+/// Parses a short command into a call of one of the eight tools or `act`: `swap 0.1 WETH USDC on base`, `swap 0.1 WETH
+/// to USDC`, `quote …`, `balances`, `price UNI`, `remember words`, `playbook words`, `halt why`.
 fn short(said: &str) -> Option<(&'static str, Value)> {
     let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
@@ -359,7 +361,7 @@ fn short(said: &str) -> Option<(&'static str, Value)> {
     }
 }
 
-/// A word, and its name where it has one.
+/// Word of a command, with its parameter name if it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Word {
     name: Option<String>,
@@ -394,7 +396,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
 }
 
-/// A value as its schema has it: numbers and yes or no are written as such where it wants them, all else is text.
+/// Converts a value to the type of its schema: a number or boolean where the schema wants one, otherwise text.
 fn typed(schema: &Value, name: &str, text: &str) -> Value {
     let property = &schema["properties"][name];
     let wants = |wanted: &str| match &property["type"] {
@@ -486,7 +488,7 @@ mod tests {
             let answer = not_understood(said);
             assert_eq!(answer, format!("I did not understand \"{said}\" and did nothing. Did you mean: {form}?"));
         }
-        // Whatever is named can be said.
+        // Every documented form is a valid command.
         for (name, form) in SHORT.iter().filter(|(name, _)| *name != ACT) {
             let said = form.split(',').next().unwrap().replace("AMOUNT", "1").replace("[on CHAIN]", "on base");
             let said = said.replace("TOKEN", "UNI").replace("[WHY]", "odd prices").replace("WORDS", "gas");

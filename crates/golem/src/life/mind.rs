@@ -1,5 +1,5 @@
-//! The mind of a Golem that plays: one beat after the other through the eight tools, and the operator's plain words in
-//! between.
+//! Planner of a Golem without a brain: plays a scenario step by step through the eight tools, and carries out the
+//! operator's plain commands in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use golem_tools::engine::ToolResponse;
 
-/// How often it looks whether a stop was lifted.
+/// Poll interval for the end of a stop.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Lines about what was not as expected after the show.
+/// Maximum number of recorded deviations after the scenario's end.
 const MOST_MISSED: usize = 50;
 
-/// The longest it waits at once.
+/// Maximum length of one wait.
 const LISTENS: Duration = Duration::from_secs(60);
 
-/// Why it does not wait any more although nothing is due.
+/// Reason for ending a wait early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waited {
-    /// It is to leave.
+    /// The Golem must leave.
     Leaves,
-    /// It is to play another show.
+    /// Another scenario must be played.
     AnotherShow,
 }
 
-/// Plays.
+/// State of the planner.
 pub(super) struct Mind {
     pub(super) pi: PiSession,
     pub(super) voice: Voice,
@@ -44,12 +44,12 @@ pub(super) struct Mind {
     pub(super) leaving: watch::Receiver<bool>,
     pub(super) words: mpsc::Receiver<SafeText>,
     pub(super) shows: mpsc::Receiver<Scenario>,
-    /// The show that is to be played instead.
+    /// Scenario to play next.
     pub(super) next: Option<Scenario>,
     pub(super) played: watch::Sender<Played>,
-    /// What the beats that have a name were answered.
+    /// Results of the named steps.
     pub(super) answers: BTreeMap<String, Value>,
-    /// How they ended.
+    /// Outcomes of the named steps.
     pub(super) came: BTreeMap<String, Came>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) thought: u64,
@@ -57,7 +57,7 @@ pub(super) struct Mind {
 }
 
 impl Mind {
-    /// Plays one show after the other, until it is to leave.
+    /// Plays one scenario after the other, until the Golem must leave.
     pub(super) async fn play(mut self, first: Scenario) {
         let mut show = first;
         while !self.show(&show).await {
@@ -69,7 +69,8 @@ impl Mind {
         }
     }
 
-    /// Plays a show and what comes after it; true: it is to leave, false: another is to be played.
+    /// Plays a scenario and then its repeated steps. Returns true if the Golem must leave, and false if another
+    /// scenario must be played.
     async fn show(&mut self, scenario: &Scenario) -> bool {
         let begun = self.clock.steady_millis();
         self.played.send_modify(|played| played.begun = Some(begun));
@@ -91,7 +92,7 @@ impl Mind {
         }
         self.played.send_modify(|played| played.done = true);
         if scenario.later.is_empty() {
-            // It lives on, and listens.
+            // All steps are played; the Golem continues and listens to the operator.
             loop {
                 if let Some(over) = self.wait(self.clock.steady_millis().saturating_add(3_600_000)).await {
                     return over == Waited::Leaves;
@@ -108,7 +109,7 @@ impl Mind {
             }
             if let Some(missed) = self.beat(&scenario.name, beat, begun, None).await {
                 self.played.send_modify(|played| {
-                    // It goes on for as long as somebody looks on.
+                    // The repetition has no end, so the list needs a limit.
                     if played.missed.len() < MOST_MISSED {
                         let at = beat.at;
                         played.missed.push(format!("a repeated step, {at} s after the previous one: {missed}"));
@@ -119,7 +120,8 @@ impl Mind {
         true
     }
 
-    /// Waits, listening to the operator; `None`: it is due. While a stop is in force nothing is due.
+    /// Waits until `due` and listens to the operator. Returns `None` once due. While a stop holds the Golem, nothing
+    /// becomes due.
     async fn wait(&mut self, due: u64) -> Option<Waited> {
         loop {
             if *self.leaving.borrow() {
@@ -130,7 +132,8 @@ impl Mind {
                 return Some(Waited::AnotherShow);
             }
             let now = self.clock.steady_millis();
-            // Under exit-only and flatten the pipeline lets exits through: the mind goes on, and is told no.
+            // Under exit-only and flatten the pipeline allows exits: the planner continues, and other actions are
+            // blocked.
             let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke))
                 || self.pi.has_stopped_itself();
             if now >= due && !held {
@@ -151,12 +154,12 @@ impl Mind {
         }
     }
 
-    /// Whether a beat is played: its condition, where it has one, holds now.
+    /// True if the step has no condition, or its condition holds now.
     fn is_on(&self, beat: &Beat) -> bool {
         beat.when.as_ref().is_none_or(|when| when.holds(self.pi.phase(), &self.came))
     }
 
-    /// Plays one beat, which is this step of the show; what was not as expected.
+    /// Plays one step; `step` is its number and the total. Returns the deviation from its expectations, if any.
     async fn beat(&mut self, show: &str, beat: &Beat, begun: u64, step: Option<(u32, u32)>) -> Option<String> {
         if let Some(caption) = &beat.caption {
             let at_seconds = self.clock.steady_millis().saturating_sub(begun) / 1_000;
@@ -185,7 +188,7 @@ impl Mind {
         beat.missed(&response)
     }
 
-    /// Previews, and commits what nothing stands against.
+    /// Previews an action, and commits it if the preview succeeds.
     async fn act(&mut self, params: Value) -> ToolResponse {
         let (response, committed) = operator::act(&self.pi, params).await;
         if let Some(error) = response.error.as_ref().filter(|_| committed) {
@@ -200,7 +203,7 @@ impl Mind {
         self.voice.say(EventKind::GolemThought(thought));
     }
 
-    /// Does what the operator says, where it is one of the plain commands.
+    /// Carries out a plain command of the operator, or explains that the text was not understood.
     async fn hear(&mut self, said: &SafeText) {
         let told = match Wish::of(said.as_str(), &self.pi) {
             None => operator::not_understood(said.as_str()),

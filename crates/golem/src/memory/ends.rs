@@ -1,5 +1,5 @@
-//! What became of writes that were still on their way when they were remembered: auctions and bridges, whose end the
-//! chains tell later. Looked up where memory is asked, so that it is known after a restart as well.
+//! Late outcomes of writes that were still open when they were recorded: auctions and bridges, whose end the chain
+//! determines later. The lookup runs whenever memory is queried, so it also works after a restart.
 
 use alloy::primitives::U256;
 use rusqlite::{Connection, Transaction, params};
@@ -15,20 +15,20 @@ use bardo_safety::orders::record;
 use bardo_safety::orders::{OrderState, Record, Stage};
 use bardo_store::StoreError;
 
-/// How an episode ended that was open.
+/// Outcome of a formerly open episode.
 pub(super) struct End {
     id: i64,
     topic: Topic,
     outcome: Outcome,
     code: Option<ErrorCode>,
-    /// How far what came in was below the quote, in basis points, where that is an auction's own.
+    /// Shortfall against the quote in basis points, for auctions only.
     slipped_bps: Option<i64>,
     actual: String,
     difference: String,
     lesson: &'static str,
 }
 
-/// The ends of this Golem's open episodes that are known by now.
+/// Returns the known outcomes of this Golem's open episodes.
 pub(super) fn known(connection: &Connection, golem_id: &str) -> Result<Vec<End>, StoreError> {
     let mut asked = connection.prepare_cached(
         "SELECT id, call_id, kind, chain, token_in, token_out FROM golem_episode WHERE golem_id = ?1 AND outcome = 'open'",
@@ -52,10 +52,10 @@ fn end(id: i64, topic: Topic, record: &Record) -> Option<End> {
         OrderState::Auction(OrderStatus::Filled) | OrderState::Bridge(IntentStatus::Filled) => (Outcome::Done, None),
         OrderState::Auction(OrderStatus::Expired) => (Outcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)),
         OrderState::Auction(OrderStatus::Cancelled) => (Outcome::Lapsed, Some(ErrorCode::ToolCancelled)),
-        // Nobody took it or delivered it, and its money is where it was.
+        // No filler took or delivered it, and the tokens are back in their place.
         OrderState::Bridge(IntentStatus::Expired | IntentStatus::Refunded) => (Outcome::Lapsed, None),
         OrderState::Auction(OrderStatus::Error) | OrderState::Unplaced => (Outcome::Failed, None),
-        // An order that has ended stands otherwise than these.
+        // Orders in these states have not ended.
         OrderState::Auction(OrderStatus::Pending | OrderStatus::Open | OrderStatus::InsufficientFunds)
         | OrderState::Bridge(IntentStatus::Pending | IntentStatus::Filling) => return None,
     };
@@ -79,12 +79,13 @@ fn end(id: i64, topic: Topic, record: &Record) -> Option<End> {
     };
     let what = came.map(|came| format!(": {came} {}", wanted.symbol)).unwrap_or_default();
     let actual = format!("it is {}{what}", record.status);
-    // A swap's slippage is what pools did to it, and not what fillers left it.
+    // The slippage of a swap is the pools' price movement; a fill's shortfall is the fillers' margin and does not count
+    // as such.
     let slipped_bps = below.filter(|_| topic.kind == "auction");
     Some(End { id, topic, outcome, code, slipped_bps, actual, difference, lesson })
 }
 
-/// What came in, as its card tells it.
+/// Returns the received amount from the order's card, in whole tokens.
 fn came(record: &Record) -> Option<String> {
     let card = record.card.as_deref()?;
     match record.status {
@@ -93,7 +94,8 @@ fn came(record: &Record) -> Option<String> {
     }
 }
 
-/// How far `came` is below `quoted`, in basis points; below zero where it is above.
+/// Returns the shortfall of `came` against `quoted` in basis points; negative if more came in. `None` if `quoted` is
+/// zero or the result overflows.
 fn below(quoted: U256, came: U256) -> Option<i64> {
     let bps = |more: U256, less: U256| {
         let part = more.saturating_sub(less).checked_mul(U256::from(10_000))?.checked_div(quoted)?;
@@ -102,7 +104,7 @@ fn below(quoted: U256, came: U256) -> Option<i64> {
     if came <= quoted { bps(quoted, came) } else { bps(came, quoted).map(|above| -above) }
 }
 
-/// Writes the ends down, with what they and those before them say together.
+/// Stores the outcomes, and updates what the episodes of each topic have in common.
 pub(super) fn note(transaction: &Transaction<'_>, golem_id: &str, now: u64, ends: &[End]) -> Result<(), StoreError> {
     for end in ends {
         let clean = |text: &str| SafeText::clean(text, 300);
@@ -126,7 +128,7 @@ pub(super) fn note(transaction: &Transaction<'_>, golem_id: &str, now: u64, ends
         if changed == 0 {
             continue;
         }
-        // In the place of what was said of it while it was open.
+        // The new text replaces the index entry of the open episode.
         if let Some(words) = Episode::of_id(transaction, end.id, &end.topic)?.map(|episode| episode.words()) {
             index(transaction, golem_id, Kind::Episode, end.id, &words)?;
         }

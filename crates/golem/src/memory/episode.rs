@@ -1,4 +1,4 @@
-//! One past write, and the reflection after it.
+//! Record of one past write, with the reflection after it.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use bardo_base::text::SafeText;
 use bardo_store::StoreError;
 use golem_tools::engine::{Status, ToolResponse};
 
-/// What a write is about: those of one topic are alike.
+/// Topic of a write. Writes of the same topic are comparable.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Topic {
-    /// The kind of action, such as `swap`.
+    /// Kind of action, such as `swap`.
     pub kind: String,
-    /// The chain, as it was asked for.
+    /// Name of the chain, as given in the parameters.
     pub chain: String,
-    /// What was given; empty where nothing was.
+    /// Token paid; empty without one.
     pub token_in: String,
-    /// What was wanted; empty where nothing was.
+    /// Token received; empty without one.
     pub token_out: String,
 }
 
 impl Topic {
-    /// The topic of an action with these parameters.
+    /// Derives the topic of an action from its parameters.
     pub fn of(kind: &str, params: &Value) -> Self {
         let text = |names: &[&str]| {
             let found = names.iter().find_map(|name| params.get(*name).and_then(Value::as_str)).unwrap_or_default();
@@ -57,27 +57,27 @@ impl fmt::Display for Topic {
     }
 }
 
-/// How a past write ended.
+/// Outcome of a past write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// As it should.
+    /// Completed as planned.
     Done,
-    /// It was on its way when this was written.
+    /// Not ended when the episode was recorded.
     Open,
-    /// Its time ran out, and nothing was spent.
+    /// Expired without spending anything.
     Lapsed,
-    /// A rule stood against it.
+    /// Blocked by a rule.
     Blocked,
-    /// The operator refused, or nobody answered.
+    /// Rejected by the operator.
     Refused,
-    /// It failed.
+    /// Failed with an error.
     Failed,
 }
 
 impl Outcome {
     const ALL: [Self; 6] = [Self::Done, Self::Open, Self::Lapsed, Self::Blocked, Self::Refused, Self::Failed];
 
-    /// The written form.
+    /// Returns the form that is stored in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -95,7 +95,7 @@ impl Outcome {
             (Status::Success, _) => Self::Done,
             (Status::Simulated | Status::Partial, _) => Self::Open,
             (Status::Blocked, _) => Self::Blocked,
-            // A question that nobody answered is no refusal.
+            // An approval request without an answer is not a rejection.
             (Status::Rejected, Some(ErrorCode::ApprovalLapsed)) => Self::Lapsed,
             (Status::Rejected, _) => Self::Refused,
             (
@@ -107,38 +107,38 @@ impl Outcome {
     }
 }
 
-/// One past write.
+/// Past write with its reflection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Episode {
-    /// When it ended, in milliseconds since the Unix epoch.
+    /// End of the write, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// The call.
+    /// Id of the call, as text.
     pub call_id: String,
-    /// What it was about.
+    /// Topic of the write.
     pub topic: Topic,
-    /// What was counted as spent, in cents.
+    /// Amount counted as spent, in cents.
     pub cents: u64,
-    /// The phase it was made in.
+    /// Phase in which the write was made.
     pub phase: Phase,
-    /// How it ended.
+    /// Outcome of the write.
     pub outcome: Outcome,
-    /// The error, where there was one.
+    /// Error code, if there was an error.
     pub code: Option<String>,
-    /// Slippage it was allowed, in basis points.
+    /// Allowed slippage, in basis points; `None` if the call named none.
     pub allowed_bps: Option<i64>,
-    /// How far what came in was below the quote, in basis points.
+    /// Shortfall of the received amount against the quote, in basis points; `None` if not measured.
     pub slipped_bps: Option<i64>,
-    /// What was expected.
+    /// Expected outcome, from the permit.
     pub expected: SafeText,
-    /// What happened.
+    /// Actual outcome, from the response.
     pub actual: SafeText,
-    /// In what the two differ.
+    /// Difference between the two.
     pub difference: SafeText,
-    /// What follows.
+    /// Lesson for similar writes.
     pub lesson: SafeText,
 }
 
-/// The reflection after a write: what was expected and what came of it, the difference, the lesson.
+/// Reflects on a write: compares the expected with the actual outcome and derives a lesson.
 pub fn reflect(
     topic: Topic,
     params: &Value,
@@ -203,7 +203,7 @@ pub fn reflect(
 }
 
 impl Episode {
-    /// In a line, for searching and for showing.
+    /// Returns the episode as one line, for the search index and the screen.
     pub fn words(&self) -> String {
         format!(
             "{} {} in {}. Expected: {}. Actual: {}. Difference: {}. Lesson: {}",
@@ -265,7 +265,7 @@ impl Episode {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The episode of that number, whose topic is known.
+    /// Reads the episode with this id. The caller provides its topic.
     pub(super) fn of_id(connection: &Connection, id: i64, topic: &Topic) -> Result<Option<Self>, StoreError> {
         let mut asked = connection.prepare_cached(
             "SELECT at, call_id, cents, phase, outcome, code, allowed_bps, slipped_bps, expected, actual, difference, lesson

@@ -1,14 +1,14 @@
-//! What a Golem remembers (the Grimoire): past trades, what they taught, what follows for the next one.
+//! Memory of a Golem (the Grimoire): past trades, their insights, and adjustments for the next trade.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `episode` | one past write: expected, actual, difference, lesson |
-//! | `ends` | what became of those that were on their way |
-//! | `soft` | what past trades may change about the next one, and nothing more |
+//! | `episode` | past writes: expected, actual, difference, lesson |
+//! | `ends` | late outcomes of open writes |
+//! | `soft` | adjustments that past trades may make to the next one |
 //! | `papers` | PLAYBOOK.md and STRATEGY.md |
 //!
-//! Every text in here may have come from outside: it is cleaned where it enters, found as text, and decides nothing.
-//! Only figures that were measured here move anything, and only what is soft.
+//! Any text in here may come from outside. It is cleaned on entry, returned as text, and decides nothing. Only measured
+//! figures adjust anything, and only tunable parameters.
 
 mod ends;
 mod episode;
@@ -30,7 +30,7 @@ pub use episode::{Episode, Outcome, Topic, reflect};
 pub use papers::{Authority, Delta, PaperError, Papers, Passage, network_key};
 pub use soft::{Softened, soften};
 
-/// The tables of the memory.
+/// Migrations of the memory's tables.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "golem",
     steps: &[
@@ -100,33 +100,33 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// The most that one search gives.
+/// Maximum number of results of one search.
 const MOST_HITS: usize = 50;
 
-/// Words of a search that are looked at.
+/// Maximum number of words used from a search query.
 const MOST_WORDS: usize = 16;
 
-/// One Golem's memory. Cheap to clone.
+/// Memory of one Golem. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Memory {
     store: Store,
     golem_id: GolemId,
 }
 
-/// What kind of memory.
+/// Kind of a memory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// One past write.
+    /// Past write with its reflection.
     Episode,
-    /// What several of them have in common.
+    /// Common result of several past writes.
     Insight,
-    /// What follows for the next one.
+    /// Recommendation for the next write.
     Heuristic,
 }
 
 impl Kind {
-    /// The written form.
+    /// Returns the form that is stored in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Episode => "episode",
@@ -136,31 +136,31 @@ impl Kind {
     }
 }
 
-/// Something that was found.
+/// Entry found by a search.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Hit {
-    /// What kind of memory.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// Its number among its kind.
+    /// Id of the entry within its kind.
     pub id: i64,
-    /// When it was made or last changed, in milliseconds since the Unix epoch.
+    /// Time of the last change, in milliseconds since the Unix epoch.
     pub at: u64,
-    /// What it says.
+    /// Text of the entry.
     pub text: SafeText,
 }
 
-/// How long a Golem has lived, and how well.
+/// Life of a Golem: birth, high-water mark and death.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Life {
-    /// In milliseconds since the Unix epoch.
+    /// Birth, in milliseconds since the Unix epoch.
     pub born_at: u64,
-    /// The most it ever was worth.
+    /// High-water mark of its holdings, in dollars; `None` before the first heartbeat or after a reset.
     pub high_water: Option<Usd>,
-    /// In milliseconds since the Unix epoch; `None` while it lives.
+    /// Death, in milliseconds since the Unix epoch; `None` while it lives.
     pub died_at: Option<u64>,
-    /// Its last entry.
+    /// Final entry; `None` while it lives.
     pub last_words: Option<SafeText>,
-    /// When its affairs were put in order after its death, in milliseconds since the Unix epoch.
+    /// Completion of the shutdown after its death, in milliseconds since the Unix epoch; `None` before.
     pub wound_up_at: Option<u64>,
 }
 
@@ -177,15 +177,15 @@ fn unsigned(value: i64) -> u64 {
 }
 
 impl Memory {
-    /// The memory of `golem_id` in a database opened with [`MIGRATIONS`].
+    /// Creates the memory of `golem_id` in a database opened with [`MIGRATIONS`].
     pub fn new(store: Store, golem_id: GolemId) -> Self {
         Self { store, golem_id }
     }
 
-    /// Keeps an episode, and what it and those before it say together.
+    /// Stores an episode and updates the insight of its topic. Returns the episode's id.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written.
     pub async fn record(&self, episode: Episode) -> Result<i64, ToolError> {
         let golem_id = self.golem_id.to_string();
         let kept = self.store.write(move |transaction| {
@@ -196,10 +196,10 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
-    /// Keeps many at once, all or none, as when a memory is brought in from elsewhere.
+    /// Stores many episodes in one transaction, for example from an import.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written; nothing is stored then.
     pub async fn record_all(&self, episodes: Vec<Episode>) -> Result<(), ToolError> {
         let golem_id = self.golem_id.to_string();
         let kept = self.store.write(move |transaction| {
@@ -219,11 +219,11 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
-    /// Writes down how those ended that were on their way when they were kept, as far as the ledger knows by `now`; how
-    /// many had.
+    /// Records the outcomes of open episodes that have ended, as far as the ledger knows; `now` is in milliseconds
+    /// since the Unix epoch. Returns their number.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be read or written.
     pub async fn hear_of_ends(&self, now: u64) -> Result<usize, ToolError> {
         let golem_id = self.golem_id.to_string();
         let ends = self.store.read(|connection| ends::known(connection, &golem_id)).map_err(unavailable)?;
@@ -235,19 +235,19 @@ impl Memory {
         Ok(known)
     }
 
-    /// The last episodes about this topic, the newest first.
+    /// Returns up to `most` episodes of this topic, newest first.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be read.
     pub fn alike(&self, topic: &Topic, most: usize) -> Result<Vec<Episode>, ToolError> {
         let golem_id = self.golem_id.to_string();
         self.store.read(|connection| Episode::alike(connection, &golem_id, topic, most)).map_err(unavailable)
     }
 
-    /// What fits the words of `query`, the best first.
+    /// Searches for entries with any word of `query`, best match first.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be read.
     pub fn search(&self, query: &str, kind: Option<Kind>, most: usize) -> Result<Vec<Hit>, ToolError> {
         let Some(words) = words(query) else { return Ok(Vec::new()) };
         let golem_id = self.golem_id.to_string();
@@ -278,10 +278,10 @@ impl Memory {
         found.map_err(unavailable)
     }
 
-    /// How many episodes there are.
+    /// Returns the number of episodes.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be read.
     pub fn count(&self) -> Result<u64, ToolError> {
         let golem_id = self.golem_id.to_string();
         let counted = self.store.read(|connection| {
@@ -291,10 +291,10 @@ impl Memory {
         counted.map(unsigned).map_err(unavailable)
     }
 
-    /// The life so far; begins one at the first question.
+    /// Returns the life so far. The first call begins it.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written.
     pub async fn life(&self, clock: &dyn Clock) -> Result<Life, ToolError> {
         let (golem_id, now) = (self.golem_id.to_string(), clock.now_millis());
         let life = self.store.write(move |transaction| {
@@ -320,11 +320,11 @@ impl Memory {
         life.await.map_err(unavailable)
     }
 
-    /// Keeps the most it ever was worth. Where there was one before, as `marked` says, and it has been forgotten
-    /// meanwhile, nothing is kept, and the answer is `false`.
+    /// Stores the high-water mark. If `marked` says that a mark existed, but it has been reset in the meantime, nothing
+    /// is stored and the result is `false`.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written.
     pub async fn set_high_water(&self, high_water: Usd, marked: bool) -> Result<bool, ToolError> {
         let (golem_id, text) = (self.golem_id.to_string(), high_water.to_string());
         let kept = self.store.write(move |transaction| {
@@ -337,11 +337,11 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
-    /// Forgets the most that any Golem of this ledger ever was worth, by the operator's word: what it holds at its next
-    /// heartbeat is its mark then. Answers how many had one.
+    /// Resets the high-water marks of all Golems on this ledger, at the operator's request. The next heartbeat sets new
+    /// ones. Returns the number of marks that existed.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written.
     pub async fn forget_high_waters(store: &Store) -> Result<usize, ToolError> {
         let forgotten = store.write(|transaction| {
             let forgotten =
@@ -351,10 +351,10 @@ impl Memory {
         forgotten.await.map_err(unavailable)
     }
 
-    /// The last entry: nothing is remembered after it.
+    /// Records the death with a final entry. Later calls change nothing.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written.
     pub async fn die(&self, last_words: SafeText, now: u64) -> Result<(), ToolError> {
         let golem_id = self.golem_id.to_string();
         let kept = self.store.write(move |transaction| {
@@ -367,10 +367,11 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
-    /// Keeps that its affairs are in order: what the account's owner does afterwards is not its own any more.
+    /// Records that the shutdown after death is complete. What the account's owner does afterwards no longer concerns
+    /// the Golem.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the database cannot be written.
     pub async fn wound_up(&self, now: u64) -> Result<(), ToolError> {
         let golem_id = self.golem_id.to_string();
         let kept = self.store.write(move |transaction| {
@@ -383,32 +384,32 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
-    /// The database.
+    /// Returns the database.
     pub(super) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Whose memory it is.
+    /// Returns the id of the Golem whose memory this is.
     pub fn golem_id(&self) -> &GolemId {
         &self.golem_id
     }
 }
 
-/// A search in the words of the full-text index; `None` where nothing is left to look for.
+/// Builds a full-text query from the words of a text; `None` without words.
 fn words(query: &str) -> Option<String> {
     let words: Vec<String> = query
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(MOST_WORDS)
-        // Quoted, so that no word is taken for an operator.
+        // Quoted, so that no word acts as an operator.
         .map(|word| format!("\"{}\"", word.chars().take(40).collect::<String>()))
         .collect();
     (!words.is_empty()).then(|| words.join(" OR "))
 }
 
-/// Puts a text into the index, in place of what it said before.
+/// Puts a text into the search index, replacing the previous text of the entry.
 fn index(transaction: &Transaction<'_>, golem_id: &str, kind: Kind, id: i64, text: &str) -> Result<(), StoreError> {
-    // Rows of the index are found by their number alone: episodes have the even ones, notes the odd ones.
+    // Rows of the index are addressed only by their id: episodes have even ids, notes odd ones.
     let row = match kind {
         Kind::Episode => id.saturating_mul(2),
         Kind::Insight | Kind::Heuristic => id.saturating_mul(2).saturating_add(1),
@@ -420,7 +421,8 @@ fn index(transaction: &Transaction<'_>, golem_id: &str, kind: Kind, id: i64, tex
     Ok(())
 }
 
-/// What the last episodes about a topic say together: an insight from three on, and what follows from it.
+/// Derives an insight from the last episodes of a topic, if there are at least [`soft::ENOUGH`], and a heuristic where
+/// one follows from it.
 fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) -> Result<(), StoreError> {
     let last = Episode::alike(transaction, golem_id, topic, soft::LOOKED_AT)?;
     if last.len() < soft::ENOUGH {

@@ -1,7 +1,8 @@
-//! STRATEGY.md, which the owner writes, and PLAYBOOK.md, which the Golem changes by deltas that the owner can undo.
+//! Documents of a Golem: STRATEGY.md, written by the owner, and PLAYBOOK.md, which the Golem changes by deltas that the
+//! owner can undo.
 //!
-//! There is one playbook per ledger, network and Golem, beside the database that holds its deltas: what a Golem noted on
-//! a devnet ends with that devnet, and no playbook outlives the rows that undo its changes.
+//! There is one playbook per ledger, network and Golem, beside the database with its deltas. Notes from a devnet end
+//! with that devnet, and no playbook outlives the rows that undo its changes.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -20,22 +21,22 @@ use bardo_store::StoreError;
 
 const PLAYBOOK: &str = "PLAYBOOK.md";
 const STRATEGY: &str = "STRATEGY.md";
-/// Folder of all playbooks, beside the database.
+/// Name of the folder of all playbooks, beside the database.
 const PLAYBOOKS: &str = "playbooks";
 
-/// The longest paper that is read or written.
+/// Maximum size of a document, in bytes. Longer files are read only up to it.
 const MOST_BYTES: u64 = 128 << 10;
 
-/// The longest name of a network's folder, in bytes.
+/// Maximum length of a network key in clear text, in bytes.
 const MOST_KEY: usize = 120;
 
-/// Longest part of the strategy that a brain receives unasked, in characters: it is part of every request to a model.
+/// Maximum length of the strategy that a brain always receives, in characters: it is part of every request to a model.
 const MOST_STRATEGY: usize = 6_000;
 
-/// Characters of one section.
+/// Maximum length of a section, in characters.
 const MOST_SECTION: usize = 4_000;
 
-/// The documents of one Golem on one network.
+/// Documents of one Golem on one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Papers {
     /// Folder of STRATEGY.md.
@@ -46,72 +47,72 @@ pub struct Papers {
     network: String,
 }
 
-/// Who wrote a passage, and so how much an agent may rely on it.
+/// Author of a passage, which determines how far an agent may rely on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Authority {
-    /// The owner: a goal to follow.
+    /// Written by the owner: a goal to follow.
     Owner,
-    /// The Golem itself, perhaps after text from outside: a note to weigh, never an instruction.
+    /// Written by the Golem itself, perhaps after text from outside: a note to weigh, never an instruction.
     AgentNote,
 }
 
-/// A passage that fits a search.
+/// Passage found by a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Passage {
     /// File name of the document.
     pub paper: &'static str,
-    /// Who wrote it.
+    /// Author of the passage.
     pub authority: Authority,
-    /// Its heading; empty for what stands before the first.
+    /// Heading of its section; empty before the first heading.
     pub section: SafeText,
-    /// The text.
+    /// Text of the section, without its heading.
     pub text: SafeText,
 }
 
-/// A change of the playbook.
+/// Change of the playbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Delta {
     /// Number of the change, unique in its ledger.
     pub delta: u64,
     /// Key of the network whose playbook it changed.
     pub network: String,
-    /// The section.
+    /// Name of the changed section.
     pub section: SafeText,
-    /// What stood there; `None` where the section is new.
+    /// Text before the change; `None` if the section is new.
     pub before: Option<String>,
-    /// What stands there.
+    /// Text after the change.
     pub after: String,
-    /// Why.
+    /// Reason for the change.
     pub reason: SafeText,
-    /// Whether it was taken back.
+    /// True if the change has been undone.
     pub undone: bool,
 }
 
-/// Why a paper stays as it is.
+/// Error that leaves a document unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
-    /// The file cannot be used.
+    /// Unusable document file.
     #[error("cannot use {}: {reason}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Error of the operating system.
         reason: std::io::Error,
     },
-    /// It would be too long.
+    /// Section or playbook beyond its maximum length.
     #[error("a section has at most {MOST_SECTION} characters and the playbook at most {MOST_BYTES} bytes")]
     TooLong,
-    /// The section's name cannot stand as a heading.
+    /// Section name that cannot be a heading.
     #[error("a section needs a one-line name")]
     Section,
-    /// No such change, or it was taken back already.
+    /// Unknown change, or one that has already been undone.
     #[error("there is no change {0} that could be undone")]
     NoDelta(u64),
-    /// The section was changed since.
+    /// Section that was changed again after the change to undo.
     #[error("the section has changed since: undo the later change first")]
     ChangedSince,
-    /// The database refused.
+    /// Error of the database.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -129,15 +130,15 @@ impl From<PaperError> for ToolError {
 }
 
 impl Papers {
-    /// The documents of a Golem: its owner's strategy in the folder `strategy`, and its playbook for `network` below
-    /// `ledger`, the folder of the database that holds the playbook's deltas. None of them need exist yet.
+    /// Locates the documents of a Golem: its owner's strategy in the folder `strategy`, and its playbook for `network`
+    /// below `ledger`, the folder of the database with the playbook's deltas. None of them need exist yet.
     pub fn new(strategy: impl Into<PathBuf>, ledger: &Path, network: &str, golem_id: &GolemId) -> Self {
         let playbook = ledger.join(PLAYBOOKS).join(network).join(golem_id.as_str());
         Self { strategy: strategy.into(), playbook, network: network.to_owned() }
     }
 
-    /// The same Golem's documents on the network on which a delta was made; `None` where the key is not one that
-    /// [`network_key`] makes. A row of the database must not lead to a file outside the playbooks' folder.
+    /// Returns the same Golem's documents on the network of a delta; `None` if the key is not one that [`network_key`]
+    /// makes. A database row must not lead to a file outside the playbooks' folder.
     fn of_network(&self, network: &str) -> Option<Self> {
         let is_key = !network.is_empty() && network.chars().all(is_key_character);
         let (root, golem) = self.playbook.parent().and_then(Path::parent).zip(self.playbook.file_name())?;
@@ -145,10 +146,10 @@ impl Papers {
         is_key.then(|| Self { playbook, network: network.to_owned(), strategy: self.strategy.clone() })
     }
 
-    /// The owner's strategy, cleaned and cut to [`MOST_STRATEGY`] characters; empty where there is none.
+    /// Returns the owner's strategy, cleaned and cut to [`MOST_STRATEGY`] characters; empty without one.
     ///
     /// # Errors
-    /// [`PaperError::File`] for one that is there and cannot be read.
+    /// [`PaperError::File`] if the file exists and cannot be read.
     pub fn strategy(&self) -> Result<String, PaperError> {
         let text = read(&self.strategy.join(STRATEGY))?;
         let mut left = MOST_STRATEGY;
@@ -164,11 +165,11 @@ impl Papers {
         Ok(kept.join("\n").trim().to_owned())
     }
 
-    /// Passages of both papers that have a word of `query`, those with the most first. Cleaned: what stands in them
-    /// may have come from anywhere.
+    /// Searches both documents for sections with a word of `query`, those with the most words first. The text is
+    /// cleaned, because it may come from anywhere.
     ///
     /// # Errors
-    /// [`PaperError::File`] for a paper that is there and cannot be read.
+    /// [`PaperError::File`] if a document exists and cannot be read.
     pub fn search(&self, query: &str, most: usize) -> Result<Vec<Passage>, PaperError> {
         let words: Vec<String> = query
             .split(|c: char| !c.is_alphanumeric())
@@ -198,10 +199,10 @@ impl Papers {
         Ok(found.into_iter().take(most).map(|(_, passage)| passage).collect())
     }
 
-    /// Sets a section of the playbook, and keeps what stood there.
+    /// Sets a section of the playbook, and stores the change with the previous text.
     ///
     /// # Errors
-    /// [`PaperError`]: then the playbook is as it was.
+    /// [`PaperError`]; the playbook is then unchanged.
     pub async fn update(
         &self,
         memory: &Memory,
@@ -217,7 +218,7 @@ impl Papers {
         if text.chars().count() > MOST_SECTION {
             return Err(PaperError::TooLong);
         }
-        // A heading inside would make another section, which no delta could take back.
+        // A heading inside would start another section, which no delta could undo.
         let clean = |line: &str| SafeText::clean(line.trim_start_matches('#').trim_end(), MOST_SECTION).to_string();
         let lines = text.lines().map(clean);
         let after = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
@@ -249,17 +250,18 @@ impl Papers {
                 Ok(Delta { delta, network: self.network.clone(), section, before, after, reason, undone: false })
             }
             Err(error) => {
-                // A change that nobody could take back is none.
+                // A change that cannot be undone later must not stay.
                 self.set(&section, before.as_deref())?;
                 Err(error.into())
             }
         }
     }
 
-    /// Takes a change back.
+    /// Undoes a change.
     ///
     /// # Errors
-    /// [`PaperError::ChangedSince`] where the section is no longer as that change left it.
+    /// [`PaperError::ChangedSince`] if the section has changed since, [`PaperError::NoDelta`] for an unknown or undone
+    /// change, and errors of the file or the database.
     pub async fn undo(&self, memory: &Memory, delta: u64, now: u64) -> Result<Delta, PaperError> {
         let found = self.deltas(memory)?.into_iter().find(|one| one.delta == delta && !one.undone);
         let Some(mut found) = found else { return Err(PaperError::NoDelta(delta)) };
@@ -282,10 +284,10 @@ impl Papers {
         Ok(found)
     }
 
-    /// Every change, the newest first.
+    /// Returns the latest 200 changes, newest first.
     ///
     /// # Errors
-    /// [`PaperError::Store`].
+    /// [`PaperError::Store`] if the database cannot be read.
     pub fn deltas(&self, memory: &Memory) -> Result<Vec<Delta>, PaperError> {
         let golem_id = memory.golem_id().to_string();
         let read = memory.store().read(|connection| {
@@ -309,7 +311,7 @@ impl Papers {
         Ok(read?)
     }
 
-    /// Sets or removes a section; what stood there.
+    /// Sets or removes a section; returns its previous text.
     fn set(&self, section: &SafeText, text: Option<&str>) -> Result<Option<String>, PaperError> {
         let path = self.playbook.join(PLAYBOOK);
         let mut all = sections(&read(&path)?);
@@ -339,7 +341,8 @@ impl Papers {
     }
 }
 
-/// Name of the playbook folder for a session on these chains: their names in alphabetical order.
+/// Returns the playbook folder name for a session on these chains: their names in alphabetical order. A name beyond 120
+/// bytes is replaced by its hash.
 pub fn network_key<'a>(chains: impl IntoIterator<Item = &'a str>) -> String {
     let clean = |name: &str| name.chars().map(|c| if is_key_character(c) { c } else { '_' }).collect::<String>();
     let names: BTreeSet<String> = chains.into_iter().map(clean).filter(|name| !name.is_empty()).collect();
@@ -347,7 +350,7 @@ pub fn network_key<'a>(chains: impl IntoIterator<Item = &'a str>) -> String {
     match key.len() {
         0 => "none".to_owned(),
         1..=MOST_KEY => key,
-        // A folder's name has a limit on every file system.
+        // Every file system limits the length of a folder name.
         _ => keccak256(key).to_string(),
     }
 }
@@ -356,7 +359,7 @@ const fn is_key_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '+')
 }
 
-/// Headings and what stands under them.
+/// Splits a document into headings and the text below each.
 fn sections(text: &str) -> Vec<(String, String)> {
     let mut all: Vec<(String, Vec<&str>)> = vec![(String::new(), Vec::new())];
     for line in text.lines() {
@@ -384,7 +387,7 @@ fn read(path: &Path) -> Result<String, PaperError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Writes the whole file aside and moves it into place.
+/// Writes the file under a temporary name and renames it.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         private::make(folder)?;
@@ -396,7 +399,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     });
     let written = written.and_then(|()| std::fs::rename(&aside, path));
     if written.is_err() {
-        // What is left aside says nothing.
+        // A leftover temporary file does no harm.
         let _ = std::fs::remove_file(&aside);
     }
     written

@@ -1,8 +1,8 @@
-//! What past trades may change about the next one: the slippage a swap asks for, whether it prefers an auction, and how
-//! long an auction is given. Never an amount, a token, a recipient or a limit; and whatever comes of it meets the
-//! pipeline like any other wish.
+//! Adjustments that past trades may make to the next one: a swap's slippage, its preference for an auction, and an
+//! auction's duration. Amounts, tokens, recipients and limits never change, and the adjusted action passes through the
+//! pipeline like any other.
 //!
-//! Decided by figures that were measured, never by words that were remembered.
+//! Measured figures decide, never remembered text.
 
 use serde_json::{Map, Value, json};
 
@@ -10,48 +10,48 @@ use super::episode::{Episode, Outcome};
 use bardo_base::error::ErrorCode;
 use bardo_base::text::SafeText;
 
-/// Past trades looked at.
+/// Maximum number of past trades considered.
 pub(super) const LOOKED_AT: usize = 20;
 
-/// Fewer than these teach nothing.
+/// Minimum number of past trades for an adjustment.
 pub(super) const ENOUGH: usize = 3;
 
-/// The tightest slippage that experience leads to, in basis points.
+/// Lowest slippage that experience can suggest, in basis points.
 const TIGHTEST: i64 = 10;
 
-/// Room over the worst that was seen, in basis points.
+/// Margin above twice the worst observed slippage, in basis points.
 const ROOM: i64 = 10;
 
-/// An auction is given so many seconds where nobody says.
+/// Duration of an auction that names none, in seconds.
 const USUAL_TIME: u64 = 120;
 
-/// Experience gives an auction no more than an hour.
+/// Upper limit for an auction's adjusted duration, in seconds.
 const LONGEST_TIME: u64 = 3_600;
 
-/// So many of the last few must have lapsed before anything follows from it.
+/// Number of expired auctions among the last [`OF_THE_LAST`] that triggers an adjustment.
 const LAPSED: usize = 2;
 const OF_THE_LAST: usize = 3;
 
-/// Slippage of a swap that names none, in basis points.
+/// Default slippage of a swap, in basis points.
 const USUAL: i64 = 50;
 
-/// Parameters after memory has spoken.
+/// Parameters after adjustment by memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Softened {
-    /// The parameters.
+    /// Parameters after the adjustment.
     pub params: Map<String, Value>,
-    /// How many past trades were alike.
+    /// Number of similar past trades.
     pub similar: u32,
-    /// What was changed and why, a line each.
+    /// Changes with their reasons, one sentence each.
     pub changes: Vec<SafeText>,
 }
 
-/// What several past trades lead to.
+/// Conclusion from several past trades.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
-    /// This much slippage is enough: the worst of so many was that.
+    /// A slippage of `to` suffices: the worst of `of` trades was `worst`. All in basis points except `of`.
     Tighter { to: i64, of: usize, worst: i64 },
-    /// Several failed for want of slippage.
+    /// Several recent trades failed because of too little slippage.
     Wider { failed: usize, of: usize },
 }
 
@@ -74,7 +74,7 @@ fn lead(last: &[Episode]) -> Option<Lead> {
     Some(Lead::Tighter { to: worst.saturating_mul(2).saturating_add(ROOM).max(TIGHTEST), of: slipped.len(), worst })
 }
 
-/// The same as a sentence to remember; `None` where nothing follows.
+/// Returns the conclusion as a sentence; `None` without one.
 pub(super) fn advice(last: &[Episode]) -> Option<String> {
     Some(match lead(last)? {
         Lead::Tighter { to, of, worst } => {
@@ -84,7 +84,7 @@ pub(super) fn advice(last: &[Episode]) -> Option<String> {
     })
 }
 
-/// How many of the last auctions alike nobody took in their time, where that is enough to follow from.
+/// Counts the expired auctions among the last ones; `None` if too few to draw a conclusion.
 fn lapsed(last: &[Episode]) -> Option<usize> {
     let expired = |one: &&Episode| {
         one.outcome == Outcome::Lapsed && one.code.as_deref() == Some(ErrorCode::UniswapxOrderExpired.as_str())
@@ -93,8 +93,8 @@ fn lapsed(last: &[Episode]) -> Option<usize> {
     (lapsed >= LAPSED).then_some(lapsed)
 }
 
-/// Changes what is soft about a swap's or an auction's parameters by what past ones taught. `last` are those alike, the
-/// newest first; `most_slippage` is the most that phase and policy take, in basis points, where somebody acts.
+/// Adjusts the tunable parameters of a swap or an auction by past trades. `last` contains similar ones, newest first.
+/// `most_slippage` is the maximum that phase and policy allow, in basis points; `None` without an account.
 pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode], most_slippage: Option<u32>) -> Softened {
     let similar = u32::try_from(last.len()).unwrap_or(u32::MAX);
     let mut changes = Vec::new();
@@ -110,9 +110,9 @@ pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode], most
     Softened { params, similar, changes }
 }
 
-/// As much slippage as past swaps needed.
+/// Sets the slippage that past swaps needed.
 fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>) -> Option<String> {
-    // The default of a trade that names none, which phase and policy lower.
+    // Default of a trade that names none; phase and policy may lower it.
     let usual = most.map_or(USUAL, |most| USUAL.min(i64::from(most)));
     let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(usual);
     let (to, why) = match lead(last)? {
@@ -120,8 +120,8 @@ fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>
             (to, format!("the worst of {of} similar was {worst} bps under its quote"))
         }
         Lead::Tighter { .. } => return None,
-        // At most twice what was asked for, and never over what phase and policy take: a wish that would have passed is
-        // not made one that is refused.
+        // The result is at most twice the request and within the limits of phase and policy: memory must not turn a
+        // valid request into a refused one.
         Lead::Wider { failed, of } => {
             let wider = asked.saturating_add(asked.max(4) / 4).min(asked.saturating_mul(2));
             let most = most.map_or(i64::MAX, i64::from);
@@ -137,7 +137,7 @@ fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>
     Some(format!("slippage {asked} bps to {to} bps: {why}"))
 }
 
-/// Through pools where nobody took the auctions. An auction is what a swap prefers that says nothing of it.
+/// Chooses pools if recent auctions expired. A swap that names no preference prefers an auction.
 fn route(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
     let lapsed = lapsed(last)?;
     if !params.get("prefer_uniswapx").is_none_or(|prefers| prefers == &json!(true)) {
@@ -147,12 +147,12 @@ fn route(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
     Some(format!("through pools, not by auction: {lapsed} of the last {OF_THE_LAST} similar lapsed"))
 }
 
-/// Twice the time where nobody took the auctions in theirs.
+/// Doubles the duration if recent auctions expired.
 fn timing(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
     let lapsed = lapsed(last)?;
     let asked = match params.get("decay_end_time") {
         None => USUAL_TIME,
-        // What is no number of seconds is refused as it stands.
+        // An invalid duration stays unchanged, so that the tool rejects it.
         Some(asked) => asked.as_u64()?,
     };
     let to = asked.saturating_mul(2).min(LONGEST_TIME);

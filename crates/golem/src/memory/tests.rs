@@ -7,7 +7,7 @@ use bardo_base::model::Phase;
 use bardo_store::StoreConfig;
 use golem_tools::engine::{Status, ToolResponse};
 
-/// Where nobody acts, so that no limit is known.
+/// Adjusts without a known slippage limit.
 fn soften(kind: &str, params: Map<String, Value>, last: &[Episode]) -> Softened {
     super::soften(kind, params, last, None)
 }
@@ -20,13 +20,13 @@ struct Home {
 }
 
 impl Home {
-    /// Where Ada's playbook of a network is.
+    /// Returns the path of Ada's playbook for a network.
     fn playbook(&self, network: &str) -> std::path::PathBuf {
         self.folder.path().join("playbooks").join(network).join("ada/PLAYBOOK.md")
     }
 }
 
-/// Ada's documents on a network: the owner's in a folder `ada`, the playbook below.
+/// Locates Ada's documents for a network: the owner's in the folder `ada`, the playbook below the same folder.
 fn papers(folder: &std::path::Path, network: &str) -> Papers {
     Papers::new(folder.join("ada"), folder, network, &"ada".parse().unwrap())
 }
@@ -81,7 +81,7 @@ async fn a_write_is_reflected_on_and_found_again() {
     let found = home.memory.search("reverted", None, 10).unwrap();
     assert_eq!((found.len(), found[0].kind), (1, Kind::Episode));
     assert!(found[0].text.as_str().contains("swap WETH to USDC on ethereum failed"), "{:?}", found[0].text);
-    // Another Golem on the same database remembers nothing of it, and another topic is another.
+    // Another Golem on the same database sees none of it, and another topic is separate.
     let other = Memory::new(home.memory.store().clone(), "bob".parse().unwrap());
     assert!(other.search("reverted", None, 10).unwrap().is_empty());
     assert!(other.alike(&Topic::of("swap", &params(None)), 10).unwrap().is_empty());
@@ -116,7 +116,7 @@ fn words_of_a_search_are_words_and_nothing_else() {
 fn memory_moves_only_what_is_soft() {
     let good: Vec<_> = [2, 4, 3].into_iter().map(|slipped| past(Some(slipped), None)).collect();
     let softened = soften("swap", asked(Some(50)), &good);
-    // Twice the worst and ten.
+    // Twice the worst slippage, plus ten.
     assert_eq!(softened.params["slippage_bps"], 18);
     assert_eq!(softened.similar, 3);
     assert_eq!(
@@ -126,11 +126,11 @@ fn memory_moves_only_what_is_soft() {
     let mut same = softened.params.clone();
     same.insert("slippage_bps".to_owned(), json!(50));
     assert_eq!(same, asked(Some(50)), "nothing else may change");
-    // What is tighter already stays, and two teach nothing.
+    // A tighter request stays, and two trades are too few.
     assert_eq!(soften("swap", asked(Some(15)), &good).params["slippage_bps"], 15);
     assert!(soften("swap", asked(Some(50)), &good[..2]).changes.is_empty());
     assert!(soften("bridge", asked(Some(50)), &good).changes.is_empty());
-    // Failures for want of slippage ask for more: a quarter, never above twice.
+    // Failures because of slippage raise it by a quarter, at most to twice the request.
     let bad: Vec<_> = (0..3).map(|_| past(None, Some(ErrorCode::ExecutionTxReverted))).collect();
     assert_eq!(soften("swap", asked(Some(40)), &bad).params["slippage_bps"], 50);
     assert_eq!(soften("swap", asked(None), &bad).params["slippage_bps"], 62);
@@ -141,13 +141,13 @@ fn memory_moves_only_what_is_soft() {
 fn memory_asks_for_no_more_slippage_than_phase_and_policy_take() {
     let bad: Vec<_> = (0..3).map(|_| past(None, Some(ErrorCode::ExecutionTxReverted))).collect();
     let with = |wanted, most| super::soften("swap", asked(Some(wanted)), &bad, Some(most));
-    // Cut off at the limit, and it says so.
+    // The increase is cut at the limit, and the message says so.
     let softened = with(50, 55);
     assert_eq!(softened.params["slippage_bps"], 55);
     let words =
         "slippage 50 bps to 55 bps: 3 of the last 3 similar failed for too little; phase and policy allow no more";
     assert_eq!(softened.changes[0].as_str(), words);
-    // At the limit, or over it, nothing is changed: that is for the pipeline to refuse.
+    // At or above the limit nothing changes; the pipeline refuses what exceeds it.
     for wanted in [55, 56] {
         let softened = with(wanted, 55);
         assert_eq!((softened.params["slippage_bps"].as_i64(), softened.changes.len()), (Some(wanted), 0));
@@ -157,7 +157,7 @@ fn memory_asks_for_no_more_slippage_than_phase_and_policy_take() {
     assert_eq!(free.changes[0].as_str(), "slippage 50 bps to 62 bps: 3 of the last 3 similar failed for too little");
 }
 
-/// A past auction that nobody took in its time.
+/// Past auction that expired without a fill.
 fn lapsed() -> Episode {
     past(None, Some(ErrorCode::UniswapxOrderExpired))
 }
@@ -175,7 +175,7 @@ fn auctions_that_nobody_took_lead_through_pools_whether_or_not_one_was_asked_for
     let mut pools = asked(Some(50));
     pools.insert("prefer_uniswapx".to_owned(), json!(false));
     assert!(soften("swap", pools, &last).changes.is_empty(), "that is what was asked for");
-    // One alone, an older one, and one that the Golem let lapse by itself teach nothing.
+    // One expired auction, an older one, and one that the Golem let expire itself are not enough.
     let one = [lapsed(), past(Some(4), None), past(Some(4), None), lapsed()];
     assert!(soften("swap", asked(Some(50)), &one).params.get("prefer_uniswapx").is_none());
     let own = [lapsed(), past(None, Some(ErrorCode::PermitExpired)), past(None, Some(ErrorCode::ToolCancelled))];
@@ -237,7 +237,7 @@ async fn a_change_of_the_playbook_can_be_taken_back() {
     home.papers.undo(&home.memory, first.delta, 3).await.unwrap();
     assert_eq!(std::fs::read_to_string(home.playbook("devnet")).unwrap(), "");
     assert!(home.papers.deltas(&home.memory).unwrap().iter().all(|one| one.undone));
-    // The owner's paper is as it was.
+    // The owner's document is unchanged.
     assert!(std::fs::read_to_string(folder.join("STRATEGY.md")).unwrap().contains("55 %"));
     let long = "x".repeat(4_001);
     assert!(matches!(home.papers.update(&home.memory, "A", &long, "", 4).await, Err(PaperError::TooLong)));
@@ -254,7 +254,7 @@ async fn each_network_has_a_playbook_of_its_own_and_its_changes_are_undone_there
     let found = other.search("note", 10).unwrap();
     assert_eq!(found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["sound"]);
     assert!(found.iter().all(|one| one.authority == Authority::AgentNote));
-    // Whichever network the command line is on, a change is undone where it was made.
+    // A change is undone on its own network, whichever network is current.
     other.undo(&home.memory, here.delta, 3).await.unwrap();
     assert_eq!(std::fs::read_to_string(home.playbook("devnet")).unwrap(), "");
     assert!(std::fs::read_to_string(home.playbook("sepolia")).unwrap().contains("sound"));
@@ -291,7 +291,7 @@ async fn a_playbook_that_is_full_stays_as_it_is() {
     let home = home();
     let section = "x".repeat(4_000);
     let (mut kept, mut refused) = (0_usize, false);
-    // Two megabytes of sections would be more than anybody reads.
+    // The limit must be reached well before two megabytes.
     for number in 0..512 {
         match home.papers.update(&home.memory, &format!("Section {number}"), &section, "", 1).await {
             Ok(_) => kept += 1,
@@ -318,7 +318,7 @@ async fn a_forgotten_high_water_mark_is_gone_once() {
     assert_eq!(Memory::forget_high_waters(&home.store).await.unwrap(), 1);
     assert_eq!(home.memory.life(&SystemClock).await.unwrap().high_water, None);
     assert_eq!(Memory::forget_high_waters(&home.store).await.unwrap(), 0);
-    // Whoever has looked before keeps nothing of what he still knows.
+    // A process with an outdated mark must not restore it.
     assert!(!home.memory.set_high_water(high, true).await.unwrap());
     assert_eq!(home.memory.life(&SystemClock).await.unwrap().high_water, None);
 }

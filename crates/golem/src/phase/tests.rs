@@ -1,4 +1,4 @@
-//! The table of phases, entered and left.
+//! Tests of entering and leaving the phases.
 
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn aged(parts_of_a_thousand: u64) -> Reading {
     Reading { age_seconds: parts_of_a_thousand * 1_000, ..WELL }
 }
 
-/// Where a fresh machine is after one reading, and after it has held for the dwell.
+/// Returns the phase of a new machine after one reading, and after the same reading one dwell later.
 fn after(reading: Reading) -> (Phase, Phase) {
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     machine.observe(&reading, 1_000);
@@ -77,7 +77,7 @@ fn every_figure_of_the_table_leads_where_it_says_and_not_a_step_earlier() {
 
 #[test]
 fn it_gets_better_at_half_the_figure_one_phase_at_a_time_after_the_dwell() {
-    // In Survival by a loss of 9 %: back at half of each figure, and not above.
+    // From Survival after a loss of 9 %: each phase is left at half of its threshold, and not above.
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     machine.observe(&lost(900), 0);
     for (points, from, to) in [
@@ -86,7 +86,7 @@ fn it_gets_better_at_half_the_figure_one_phase_at_a_time_after_the_dwell() {
         (150, Phase::Cautious, Phase::Thriving),
     ] {
         let start = machine.last.unwrap();
-        // A hair above the half holds the phase however long it lasts.
+        // One basis point above the half holds the phase, however long it lasts.
         assert_eq!(machine.observe(&lost(points + 1), start + 10 * DWELL), None, "{from}");
         assert_eq!(machine.observe(&lost(points), start + 11 * DWELL), None, "{from}");
         assert_eq!(machine.observe(&lost(points), start + 12 * DWELL - 1), None, "{from}");
@@ -132,7 +132,7 @@ fn a_bent_pool_cannot_kill() {
         machine.observe(&bent, now * DWELL);
     }
     assert_eq!(machine.phase(), Phase::Survival);
-    // One reading within the dwell that does not rest on feeds starts the wait anew.
+    // A single reading without feed prices within the dwell restarts it.
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
     machine.observe(&lost(2_000), 0);
     machine.observe(&bent, 30_000);
@@ -169,7 +169,7 @@ fn reading() -> impl Strategy<Value = Reading> {
         })
 }
 
-/// The documents' figures once more, as a person would write them down.
+/// Thresholds of the specification, written independently.
 fn as_bad_as(phase: Phase, reading: &Reading) -> bool {
     let (loss, gas, age) = match phase {
         Phase::Thriving => return true,
@@ -201,7 +201,7 @@ proptest! {
                 prop_assert_eq!((change.from, change.to), (before, after));
                 prop_assert!(!change.why.is_empty());
             }
-            // Never better than the worst that is asked for, the end apart.
+            // The phase is never better than the worst triggered phase, except for Terminal.
             for phase in [Phase::Cautious, Phase::Defensive, Phase::Survival] {
                 prop_assert!(!as_bad_as(phase, &reading) || after >= phase, "{reading:?} in {after}");
             }

@@ -1,4 +1,4 @@
-//! What the eight say when they are asked wrongly, and how their own answers look.
+//! Errors and answers of the eight tools.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,14 +10,14 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::{Entry, Input, Status, ToolResponse};
 
-/// The parameters that a read knows.
+/// Selects the parameters that a read tool knows.
 pub(super) fn known_of(entry: &Entry, params: &Map<String, Value>) -> Value {
     let known = entry.input_schema["properties"].as_object();
     let kept = params.iter().filter(|(name, _)| known.is_some_and(|known| known.contains_key(*name)));
     Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Nothing is called so, and what is nearly so called.
+/// Error for an unknown kind of action, with the closest known name.
 pub(super) fn no_kind(asked: &str) -> ToolError {
     let known: Vec<_> = ACTION_KINDS.iter().map(|kind| kind.name).collect();
     let near = nearest(asked, known.iter().copied());
@@ -29,7 +29,7 @@ pub(super) fn no_kind(asked: &str) -> ToolError {
     }
 }
 
-/// A kind that cannot be had, and the tools it lacks: those that do not exist, or are not this role's.
+/// Error for an action or query whose tools are missing: they do not exist, or the role does not have them.
 pub(super) fn lacking(what: &str, missing: &[&str], config: &PiConfig) -> ToolError {
     let exist = missing.iter().all(|tool| config.all.get(tool).is_some());
     let why = match exist {
@@ -41,7 +41,10 @@ pub(super) fn lacking(what: &str, missing: &[&str], config: &PiConfig) -> ToolEr
         .suggest("Choose another kind of action.")
 }
 
-/// A permit's name, as a brain writes it.
+/// Parses a permit id given by a brain.
+///
+/// # Errors
+/// `VALIDATION_FAILED` with the parameter's name.
 pub(super) fn permit_id(text: &str) -> Result<PermitId, ToolError> {
     text.parse().map_err(|error| {
         let what = format!("parameter `permit_id`: {error}");
@@ -49,7 +52,7 @@ pub(super) fn permit_id(text: &str) -> Result<PermitId, ToolError> {
     })
 }
 
-/// An answer of the eight themselves.
+/// Successful answer of one of the eight tools.
 pub(super) fn success(call_id: CallId, data: Value, explanation: &str) -> ToolResponse {
     ToolResponse {
         call_id,
@@ -61,7 +64,10 @@ pub(super) fn success(call_id: CallId, data: Value, explanation: &str) -> ToolRe
     }
 }
 
-/// What one of the eight takes; what is wrong with it is told by its path.
+/// Parses the parameters of one of the eight tools.
+///
+/// # Errors
+/// `VALIDATION_FAILED` with the path of the parameter.
 pub(super) fn typed<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
     let params = Input::Json(params).into_object()?;
     serde_path_to_error::deserialize(params).map_err(|error| {

@@ -1,25 +1,25 @@
-//! Kinds of action and of question, and the concrete tools behind each. A kind whose tool does not exist, or is not in
-//! the Golem's tool set, names the tool it lacks.
+//! Action catalog and queries, with the concrete tools behind each. A kind whose tool does not exist, or is not in the
+//! Golem's tool set, reports the missing tool.
 
 use golem_tools::engine::Catalog;
 
-/// A kind of action: reads first, and at last the write that is previewed.
+/// Kind of action: reads, followed by the write that is previewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionKind {
-    /// Its name.
+    /// Name of the kind, in kebab case.
     pub name: &'static str,
-    /// What is read before, in order. Each gets those of the parameters that it knows.
+    /// Read tools that run before, in order. Each receives the parameters that it knows.
     pub reads: &'static [&'static str],
-    /// What acts.
+    /// Write tool that acts.
     pub acts: &'static str,
 }
 
-/// A kind of question.
+/// Kind of query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
-    /// Its name.
+    /// Name of the query, in kebab case.
     pub name: &'static str,
-    /// What answers it.
+    /// Read tool that answers the query.
     pub tool: &'static str,
 }
 
@@ -27,9 +27,9 @@ const fn kind(name: &'static str, reads: &'static [&'static str], acts: &'static
     ActionKind { name, reads, acts }
 }
 
-/// Every kind of action.
+/// All kinds of action.
 pub const ACTION_KINDS: &[ActionKind] = &[
-    // trading
+    // Trading.
     kind("swap", &["uniswap_get_quote"], "uniswap_execute_swap"),
     kind("auction", &["uniswap_get_quote"], "uniswap_submit_uniswapx_order"),
     kind("cancel-order", &[], "uniswapx_cancel_order"),
@@ -39,14 +39,14 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("revoke", &[], "token_revoke"),
     kind("limit-order", &["uniswap_get_quote"], "uniswap_place_limit_order"),
     kind("recurring-buy", &["uniswap_get_quote"], "uniswap_schedule_swaps"),
-    // wallet and session
+    // Wallet and session.
     kind("transfer", &[], "wallet_transfer_token"),
     kind("provision-wallet", &[], "wallet_provision"),
     kind("fund-wallet", &[], "wallet_fund"),
     kind("set-policy", &[], "wallet_configure_policy"),
     kind("provision-session-key", &[], "session_provision_key"),
     kind("revoke-session-key", &[], "session_revoke_key"),
-    // liquidity
+    // Liquidity.
     kind("add-liquidity", &["get_pool_info"], "add_liquidity"),
     kind("increase-liquidity", &["get_pool_info"], "increase_liquidity"),
     kind("remove-liquidity", &["get_pool_info"], "remove_liquidity"),
@@ -55,7 +55,7 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("rebalance-position", &["get_pool_info"], "rebalance_position"),
     kind("migrate-position", &["get_pool_info"], "migrate_position"),
     kind("close-position", &["get_pool_info"], "close_position"),
-    // vaults
+    // Vaults.
     kind("vault-deposit", &["vault_simulate_deposit"], "vault_deposit"),
     kind("vault-withdraw", &["vault_simulate_withdraw"], "vault_withdraw"),
     kind("vault-rebalance", &[], "vault_rebalance"),
@@ -63,19 +63,19 @@ pub const ACTION_KINDS: &[ActionKind] = &[
     kind("vault-pause", &[], "vault_pause"),
     kind("vault-resume", &[], "vault_resume"),
     kind("vault-set-cap", &[], "vault_set_cap"),
-    // protocol fees
+    // Protocol fees.
     kind("burn-fees", &["get_tokenjar_balances"], "execute_burn"),
     kind("claim-fees", &[], "claim_fees"),
-    // identity
+    // Identity.
     kind("register-agent", &[], "identity_register_agent"),
     kind("update-agent", &["identity_get_agent_profile"], "identity_update_metadata"),
     kind("rate-agent", &["identity_evaluate_agent_trust"], "identity_submit_feedback"),
     kind("hand-over-agent", &["identity_get_agent_profile"], "identity_transfer_ownership"),
-    // memory and learning
+    // Memory and learning.
     kind("store-episode", &[], "store_episode"),
     kind("tune-parameters", &[], "tune_parameters"),
     kind("record-outcome", &[], "record_outcome"),
-    // hooks and test networks
+    // Hooks and test networks.
     kind("deploy-hook", &["hook_evaluate"], "hook_deploy"),
     kind("deploy-mock-pool", &[], "deploy_mock_pool"),
     kind("time-travel", &[], "time_travel"),
@@ -86,7 +86,7 @@ const fn query(name: &'static str, tool: &'static str) -> Query {
     Query { name, tool }
 }
 
-/// Every kind of question. A read tool's own name is one too.
+/// All kinds of query. The name of a read tool is also accepted as a query.
 pub const QUERIES: &[Query] = &[
     query("balances", "get_balances"),
     query("price", "get_token_price"),
@@ -108,8 +108,8 @@ pub const QUERIES: &[Query] = &[
     query("vaults", "vault_list"),
 ];
 
-/// A tool's advice in an agent's own terms. An agent has eight tools and no others, so a concrete tool is named by the kind
-/// of question or of action that leads to it; one that nothing leads to is named as what it is.
+/// Rewrites a tool's guideline in an agent's terms. An agent has only eight tools, so a concrete tool is replaced by
+/// the query or action that leads to it. An unreachable tool is replaced by a note that the agent does not have it.
 pub fn in_agent_terms(advice: &str, catalog: &Catalog) -> String {
     let is_name = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
     let mut told = String::with_capacity(advice.len());
@@ -128,7 +128,7 @@ pub fn in_agent_terms(advice: &str, catalog: &Catalog) -> String {
     told
 }
 
-/// What an agent calls a concrete tool; `None` for a word that is none.
+/// Returns an agent's term for a concrete tool; `None` for any other word.
 fn agent_name(word: &str, catalog: &Catalog) -> Option<String> {
     let query = QUERIES.iter().find(|query| query.tool == word);
     let kind = ACTION_KINDS.iter().find(|kind| kind.acts == word);
@@ -144,29 +144,29 @@ fn plain(name: &str) -> String {
     name.trim().to_ascii_lowercase().replace(['_', ' '], "-")
 }
 
-/// Tools that only take something back, whatever their parameters are.
+/// Tools that only cancel, revoke or refund, whatever their parameters.
 const TAKING_BACK: [&str; 3] = ["token_revoke", "uniswapx_cancel_order", "intent_refund"];
 
 impl ActionKind {
-    /// Whether it only takes something back.
+    /// True if the action only cancels, revokes or refunds.
     pub fn takes_back(&self) -> bool {
         TAKING_BACK.contains(&self.acts)
     }
 
-    /// The kind of that name, in any spelling of its words.
+    /// Finds the kind with this name; case, spaces and underscores do not matter.
     pub fn named(name: &str) -> Option<&'static Self> {
         let asked = plain(name);
         ACTION_KINDS.iter().find(|kind| kind.name == asked)
     }
 
-    /// The tools it needs and `catalog` does not have.
+    /// Lists the tools that this kind needs and `catalog` does not contain.
     pub fn lacks(&self, catalog: &Catalog) -> Vec<&'static str> {
         self.reads.iter().copied().chain([self.acts]).filter(|tool| catalog.get(tool).is_none()).collect()
     }
 }
 
 impl Query {
-    /// The kind of that name, in any spelling of its words.
+    /// Finds the query with this name; case, spaces and underscores do not matter.
     pub fn named(name: &str) -> Option<&'static Self> {
         let asked = plain(name);
         QUERIES.iter().find(|query| query.name == asked)

@@ -1,16 +1,16 @@
-//! The eight tools a brain has, and nothing beside them.
+//! The eight tools of a brain.
 //!
-//! DECLARE: the role says which tools it needs. RESOLVE: the catalog is cut down to them and to those of whoever the
-//! role may hand work to. ADAPT: what is left acts behind eight names; a kind of action leads to its concrete tools.
+//! DECLARE: the role states the tools it needs. RESOLVE: the catalog is reduced to them and to those of the roles it
+//! may delegate to. ADAPT: the remaining tools act behind eight names; a kind of action maps to its concrete tools.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `answers` | what they say when they are asked wrongly |
-//! | `params` | what the eight take |
-//! | `kinds` | kinds of action and of question, and the concrete tools behind each |
-//! | `session` | the eight at work over one executor |
+//! | `answers` | errors and answers |
+//! | `params` | parameters of the eight tools |
+//! | `kinds` | action catalog and queries, with the concrete tools behind each |
+//! | `session` | implementation of the eight tools over one executor |
 //!
-//! Everything an answer holds may have come from outside: a brain is given it as data, never as instructions.
+//! The content of an answer may come from outside: a brain receives it as data, never as instructions.
 
 mod answers;
 mod kinds;

@@ -1,4 +1,4 @@
-//! What the eight tools take. Unknown fields are refused.
+//! Parameters of the eight tools. Unknown fields are rejected.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,23 +7,23 @@ use serde_json::{Map, Value, json};
 
 use crate::memory::Kind;
 
-/// One of the eight, as a brain is told of it.
+/// Description of one of the eight tools for a brain.
 #[derive(Debug, Clone, Copy)]
 pub struct PiTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: &'static str,
-    /// What it does.
+    /// Description of its effect.
     pub description: &'static str,
     schema: fn() -> Value,
 }
 
 impl PiTool {
-    /// JSON Schema (draft 2020-12) of its parameters.
+    /// Returns the JSON Schema (draft 2020-12) of its parameters.
     pub fn schema(&self) -> Value {
         (self.schema)()
     }
 
-    /// The eight in the form of a chat completion's `tools`.
+    /// Returns the eight tools in the format of a chat completion's `tools`.
     pub fn openai() -> Value {
         let one = |tool: &Self| {
             let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()});
@@ -33,7 +33,7 @@ impl PiTool {
     }
 }
 
-/// All eight.
+/// All eight tools.
 pub const PI_TOOLS: [PiTool; 8] = [
     PiTool {
         name: "preview_action",
@@ -90,10 +90,11 @@ pub const PI_TOOLS: [PiTool; 8] = [
 pub(super) struct PreviewAction {
     /// Kind of action, such as "swap".
     pub kind: String,
-    /// Parameters of the action, such as {"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum"}.
+    /// Parameters of the action, such as {"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain":
+    /// "ethereum"}.
     #[serde(default)]
     pub params: Map<String, Value>,
-    /// Reason for the operator, in one sentence.
+    /// Reason in a sentence, shown to the operator.
     #[serde(default)]
     pub why: Option<String>,
 }
@@ -102,9 +103,9 @@ pub(super) struct PreviewAction {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommitAction {
-    /// Permit id returned by preview_action.
+    /// Permit id from preview_action.
     pub permit_id: String,
-    /// Simulation hash returned with the permit.
+    /// Simulation hash from the same preview.
     pub simulation_hash: String,
 }
 
@@ -145,7 +146,7 @@ pub(super) struct SearchContext {
 pub(super) struct QueryGrimoire {
     /// Words to search for.
     pub query: String,
-    /// Only this kind of memory.
+    /// Restricts the search to this kind of memory.
     #[serde(default)]
     pub kind: Option<Kind>,
     /// Maximum number of results.
@@ -158,11 +159,11 @@ pub(super) struct QueryGrimoire {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateDirective {
-    /// Section of the playbook; a new name creates a new section.
+    /// Section of the playbook; a new name creates a section.
     pub section: String,
     /// New text of the section.
     pub text: String,
-    /// Why.
+    /// Reason for the change.
     pub reason: String,
 }
 
@@ -170,7 +171,7 @@ pub(super) struct UpdateDirective {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EmergencyHalt {
-    /// Reason for the operator.
+    /// Reason, shown to the operator.
     pub reason: String,
 }
 

@@ -1,5 +1,5 @@
-//! The eight tools at work. Every answer is an envelope; nothing here signs: what acts goes through the executor and
-//! so through the whole pipeline.
+//! Implementation of the eight tools. Every answer is an envelope. Nothing here signs: actions go through the executor
+//! and therefore through the whole pipeline.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -37,51 +37,51 @@ use golem_tools::engine::{
     Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
 };
 
-/// Past writes that are looked at before a new one.
+/// Number of past writes considered before a new one.
 const LOOKED_AT: usize = 20;
 
-/// What a session is made of.
+/// Configuration of a session.
 #[derive(Debug)]
 pub struct PiConfig {
-    /// Every tool there is.
+    /// All existing tools.
     pub all: Catalog,
-    /// Calls the tools that the role can reach, and no others: see [`Archetypes::reach`].
+    /// Executor for the tools within the role's reach; see [`Archetypes::reach`].
     pub executor: Executor,
-    /// All roles.
+    /// All roles and their delegation edges.
     pub roles: Arc<Archetypes>,
-    /// The Golem's.
+    /// Role of the Golem.
     pub role: String,
-    /// What it remembers.
+    /// Memory of the Golem.
     pub memory: Memory,
-    /// Its playbook and its owner's strategy.
+    /// Playbook and strategy of the Golem.
     pub papers: Papers,
-    /// What its owner wants of it.
+    /// Goal set by the owner.
     pub goal: Option<SafeText>,
-    /// The stop file.
+    /// Stop file of the ledger.
     pub stop: StopFile,
-    /// The name it puts into that file, which tells it from the Golems of other networks.
+    /// Name written into the stop file, which distinguishes this Golem from those of other networks.
     pub halts_as: SafeText,
-    /// Its phase.
+    /// Current phase of the Golem.
     pub phase: watch::Receiver<Phase>,
-    /// What time it is.
+    /// Clock for expiries and heartbeats.
     pub clock: Arc<dyn Clock>,
-    /// Where it says what happens.
+    /// Event Fabric that receives its events.
     pub fabric: Fabric,
-    /// Who it is.
+    /// Id of the Golem.
     pub golem_id: GolemId,
 }
 
-/// One Golem's eight tools. Cheap to clone; clones share the open offers.
+/// Eight tools of one Golem. Cheap to clone; clones share the open offers.
 #[derive(Clone)]
 pub struct PiSession {
     inner: Arc<Inner>,
     asker: Asker,
 }
 
-/// Characters kept of the reason that an agent gives for an action.
+/// Maximum length of an agent's reason for an action, in characters.
 const WHY: usize = 300;
 
-/// For whom the eight are called.
+/// Caller of the eight tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asker {
     Golem,
@@ -90,25 +90,25 @@ enum Asker {
 
 struct Inner {
     config: PiConfig,
-    /// Whether memory may move what is soft: its role has tools of that category.
+    /// True if memory may adjust tunable parameters: the role has tools of the memory category.
     learning: bool,
-    /// Where a heart beats: since when, and how far apart its beats are, both in milliseconds.
+    /// Birth and heartbeat interval, both in milliseconds; unset without a heartbeat.
     heart: OnceLock<(u64, u64)>,
-    /// Whether the Golem has stopped itself under the operator's flatten; until no stop is in force.
+    /// True if the Golem has stopped itself under the operator's flatten. Reset once no stop is in force.
     has_stopped_itself: AtomicBool,
     held: Mutex<HashMap<PermitId, Held>>,
-    /// Being committed, and until it is signed still to be called off.
+    /// Actions being committed, which can be cancelled until they are signed.
     committing: Mutex<HashMap<PermitId, (CallId, Asker)>>,
 }
 
-/// A previewed action that waits for a word.
+/// Previewed action that waits for commit or withdrawal.
 struct Held {
     offer: Offer,
     asker: Asker,
     about: About,
 }
 
-/// What a write was about, for the memory of it.
+/// Details of a write for its memory entry.
 struct About {
     topic: Topic,
     params: Value,
@@ -123,7 +123,7 @@ impl fmt::Debug for PiSession {
 }
 
 impl PiSession {
-    /// A session.
+    /// Creates a session.
     ///
     /// # Errors
     /// [`ArchetypeError`] for an unknown role.
@@ -137,59 +137,58 @@ impl PiSession {
         Ok(Self { inner: Arc::new(inner), asker: Asker::Golem })
     }
 
-    /// The same tools in the operator's hands: what is open there is not taken back with what the Golem has open.
+    /// Returns the same tools for the operator. Their open offers are not withdrawn together with the Golem's.
     #[must_use]
     pub fn for_operator(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), asker: Asker::Operator }
     }
 
-    /// The concrete tools behind the eight.
+    /// Returns the concrete tools behind the eight.
     pub fn catalog(&self) -> &Catalog {
         self.inner.config.executor.catalog()
     }
 
-    /// Who it is.
+    /// Returns the id of the Golem.
     pub fn golem_id(&self) -> &GolemId {
         &self.inner.config.golem_id
     }
 
-    /// Its role.
+    /// Returns the name of the Golem's role.
     pub fn role(&self) -> &str {
         &self.inner.config.role
     }
 
-    /// What a concrete tool takes, for whoever fills in the parameters of a kind of action or question; `null` for one
-    /// that is not in the tool set.
+    /// Returns the parameter schema of a concrete tool; `null` if the tool set does not contain it.
     pub fn schema_of(&self, tool: &str) -> Value {
         self.catalog().get(tool).map(|entry| entry.input_schema.clone()).unwrap_or_default()
     }
 
-    /// Its phase.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         *self.inner.config.phase.borrow()
     }
 
-    /// Whether memory may move what is soft: its role has tools of that category.
+    /// True if memory may adjust tunable parameters: the role has tools of the memory category.
     pub fn learns(&self) -> bool {
         self.inner.learning
     }
 
-    /// What it remembers.
+    /// Returns the Golem's memory.
     pub fn memory(&self) -> &Memory {
         &self.inner.config.memory
     }
 
-    /// Its papers.
+    /// Returns the Golem's documents.
     pub fn papers(&self) -> &Papers {
         &self.inner.config.papers
     }
 
-    /// Address of the account it acts with; `null` where there is none.
+    /// Returns the address of the acting account; `null` without one.
     pub fn account(&self) -> Value {
         json!(self.inner.config.executor.world().account)
     }
 
-    /// The chains it can act on, each with the tokens that its list knows.
+    /// Returns the connected chains as JSON, each with its listed tokens.
     pub fn chains(&self) -> Vec<Value> {
         let chains = self.inner.config.executor.world().chains().iter().map(WorldChain::network);
         let told = chains.map(|network| {
@@ -204,7 +203,7 @@ impl PiSession {
         told.collect()
     }
 
-    /// The policy's caps on dollars, with what is used and left of each; empty where no policy is in force.
+    /// Returns the policy's caps in dollars, with the used and remaining amounts; empty if no policy is in force.
     pub fn caps(&self) -> Vec<Value> {
         let config = &self.inner.config;
         let world = config.executor.world();
@@ -227,30 +226,31 @@ impl PiSession {
         })
     }
 
-    /// What its owner wants of it, as the configuration says.
+    /// Returns the owner's goal from the configuration.
     pub fn goal(&self) -> Option<&SafeText> {
         self.inner.config.goal.as_ref()
     }
 
-    /// From now on calls say to which heartbeat they belong: counted from birth, as if none had been missed, so that the
-    /// number follows from the clock alone. A heart that beats already goes on as it does.
+    /// Adds heartbeat numbers to calls from now on. They count from birth as if no heartbeat had been missed, so the
+    /// number follows from the clock alone. A heartbeat that is already set stays unchanged.
     pub fn beats(&self, born_at: u64, every: Duration) {
         let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
         let _beats_already = self.inner.heart.set((born_at, every));
     }
 
-    /// The heartbeat that is on now, where a heart beats.
+    /// Returns the number of the current heartbeat; `None` without a heartbeat.
     fn tick(&self) -> Option<u64> {
         let (born_at, every) = self.inner.heart.get()?;
         self.inner.config.clock.now_millis().saturating_sub(*born_at).checked_div(*every)
     }
 
-    /// A call of a concrete tool, in the heartbeat that is on now.
+    /// Builds the call of a concrete tool within the current heartbeat.
     fn call_of(&self, tool: &str, params: Value) -> Call {
         Call { tick: self.tick(), ..Call::new(tool, Input::Json(params)) }
     }
 
-    /// Calls one of the eight. Always answers; any other name is unknown, whatever tools there are.
+    /// Calls one of the eight tools. Every call returns an envelope; any other tool name is unknown, whatever tools
+    /// exist.
     pub async fn call(&self, tool: &str, params: Value) -> ToolResponse {
         let call_id = self.inner.config.executor.new_call_id();
         let seen = Redacted::names(&params);
@@ -262,8 +262,8 @@ impl PiSession {
         })
     }
 
-    /// A call that came to no concrete tool, which would have told of itself: whoever watches sees what was wanted and why
-    /// it was not done.
+    /// Emits the events of a call that never reached a concrete tool, so that observers see the request and the reason
+    /// of its failure.
     fn say_refused(&self, call_id: CallId, tool: &str, params: Redacted, params_hash: B256, error: &ToolError) {
         let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
         for kind in [
@@ -310,7 +310,7 @@ impl PiSession {
         }
     }
 
-    /// The roles that a call of `tool` runs through, the Golem's own first.
+    /// Returns the roles that a call of `tool` passes through, starting with the Golem's own.
     pub fn delegation(&self, tool: &str) -> Vec<SafeText> {
         let config = &self.inner.config;
         let chain = config.roles.chain(&config.role, tool, &config.all).unwrap_or_default();
@@ -371,7 +371,7 @@ impl PiSession {
         let explanation = Some(format!("{}; valid until its permit expires", about.expected));
         let call_id = offer.call_id();
         let mut offers = self.held();
-        // What has lapsed meanwhile is over by itself.
+        // Expired offers end by themselves.
         offers.retain(|_, held| !held.offer.is_over());
         offers.insert(offer.permit_id(), Held { offer, asker: self.asker, about });
         drop(offers);
@@ -379,8 +379,8 @@ impl PiSession {
         Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
     }
 
-    /// What an action is about, however its chain and tokens were spelled: the same pair is one topic by symbol, in
-    /// whatever case, and by address, by a chain's name and by its id. What nobody lists stays as it was asked for.
+    /// Normalizes the topic of an action. Symbols in any case and addresses of a listed token count as the same, and so
+    /// do names and ids of a chain. Unlisted tokens and chains stay as given.
     fn topic(&self, kind: &str, params: &Map<String, Value>) -> Topic {
         let world = self.inner.config.executor.world();
         let network = |name: &str| {
@@ -433,7 +433,7 @@ impl PiSession {
                 Some(held) => held,
             }
         };
-        // What was being previewed when the Golem stopped itself was not among the offers yet.
+        // A preview that was running when the Golem stopped itself was not among the open offers yet.
         if let Err(error) = self.refuse_if_stopped(offer.preview().simulated.takes_back) {
             offer.take_back().await;
             return Err(error);
@@ -508,10 +508,10 @@ impl PiSession {
         Ok(success(call_id, json!(delta), "The playbook was changed; the operator can undo the change."))
     }
 
-    /// Takes a change of the playbook back: the operator's, not one of the eight.
+    /// Undoes a change of the playbook. This is the operator's action, not one of the eight tools.
     ///
     /// # Errors
-    /// Where there is no such change, or the section was changed since.
+    /// An error if the change does not exist or the section has changed since.
     pub async fn undo_directive(&self, delta: u64) -> Result<Delta, ToolError> {
         let config = &self.inner.config;
         let undone = config.papers.undo(&config.memory, delta, config.clock.now_millis()).await?;
@@ -531,21 +531,21 @@ impl PiSession {
             Emergency::Raised(in_force) => in_force.level(),
             Emergency::Spared(flatten) => return Ok(self.stop_itself(call_id, &reason, &flatten).await),
         };
-        // The session that watches the stop file reports it, as every other stop.
+        // The session that watches the stop file reports this stop like any other.
         let taken_back = self.take_back_all().await;
         let data = json!({"level": level, "stopped": "everything", "offers_taken_back": taken_back});
         let said = "All signing except revocations and cancellations has stopped; only the operator can lift the stop.";
         Ok(success(call_id, data, said))
     }
 
-    /// Whether a flatten is the operator's: set by their hand, or they have holdings sold under it.
+    /// True if the operator set the flatten, or holdings are being sold under it.
     fn is_the_operators(&self, flatten: &Stop) -> bool {
         let world = self.inner.config.executor.world();
         let sells = || Some(world.rules.as_ref()?.is_liquidating(world.account?));
         flatten.by.as_str() == GolemId::operator().as_str() || sells().unwrap_or(false)
     }
 
-    /// Stops this Golem alone: the operator's flatten stays in force, and what is sold under it goes on.
+    /// Stops only this Golem. The operator's flatten stays in force, and its sales continue.
     async fn stop_itself(&self, call_id: CallId, reason: &SafeText, flatten: &Stop) -> ToolResponse {
         self.inner.has_stopped_itself.store(true, Ordering::SeqCst);
         let words = format!("I stopped myself: {reason}. The operator's {} continues.", flatten.level);
@@ -558,7 +558,7 @@ impl PiSession {
         success(call_id, data, said)
     }
 
-    /// Whether the Golem has stopped itself. A stop that the operator lifts ends that too.
+    /// True if the Golem has stopped itself. The operator ends that by lifting the stop.
     pub fn has_stopped_itself(&self) -> bool {
         if self.inner.has_stopped_itself.load(Ordering::SeqCst) && self.inner.config.stop.read() == InForce::None {
             self.inner.has_stopped_itself.store(false, Ordering::SeqCst);
@@ -566,7 +566,10 @@ impl PiSession {
         self.inner.has_stopped_itself.load(Ordering::SeqCst)
     }
 
-    /// Refuses what the Golem asks for after it has stopped itself, unless it only takes back.
+    /// Blocks actions of a Golem that has stopped itself, unless they only cancel or revoke.
+    ///
+    /// # Errors
+    /// `HALTED` for a blocked action.
     fn refuse_if_stopped(&self, takes_back: bool) -> Result<(), ToolError> {
         if takes_back || self.asker == Asker::Operator || !self.has_stopped_itself() {
             return Ok(());
@@ -578,13 +581,13 @@ impl PiSession {
         ))
     }
 
-    /// Takes every open offer back, and calls off what is being committed and not signed yet; how many offers there
-    /// were.
+    /// Withdraws all open offers, and cancels commits that are not signed yet. Returns the number of open offers.
     pub async fn take_back_all(&self) -> usize {
         self.take_back(|_| true).await
     }
 
-    /// The same of what was asked for through this session alone: the Golem's, or the operator's.
+    /// Withdraws like [`Self::take_back_all`], but only what was requested through this session: by the Golem or by the
+    /// operator.
     pub async fn take_back_own(&self) -> usize {
         self.take_back(|asker| asker == self.asker).await
     }
@@ -594,7 +597,7 @@ impl PiSession {
         let committing: Vec<CallId> =
             self.committing().values().filter(|(_, asker)| of(*asker)).map(|(call_id, _)| *call_id).collect();
         for call_id in committing {
-            // What is being signed goes on to its end.
+            // What is being signed runs to its end.
             let _called_off = self.inner.config.executor.cancel(call_id);
         }
         let open = all.iter().filter(|held| !held.offer.is_over()).count();
@@ -604,7 +607,7 @@ impl PiSession {
         open
     }
 
-    /// What was offered in this session's name and can still be committed, the one that ends first at the front.
+    /// Returns this session's open offers as JSON, the earliest expiry first.
     pub fn offers(&self) -> Vec<Value> {
         let held = self.held();
         let mut open: Vec<&Held> =
@@ -621,7 +624,7 @@ impl PiSession {
         told.collect()
     }
 
-    /// How many offers are open.
+    /// Returns the number of open offers of the Golem and the operator.
     pub fn open_offers(&self) -> usize {
         self.held().values().filter(|held| !held.offer.is_over()).count()
     }
@@ -633,12 +636,12 @@ impl PiSession {
         let About { topic, params, expected, spent_cents } = about;
         let episode = memory::reflect(topic.clone(), params, expected, *spent_cents, phase, response, now);
         if let Err(error) = config.memory.record(episode).await {
-            // What happened has happened; that it was not remembered changes nothing of it.
+            // The action has happened; a missing memory entry does not change that.
             tracing::warn!(%error, "cannot store an episode");
         }
     }
 
-    /// Why nothing is open under a permit.
+    /// Returns the reason why no offer is open under a permit.
     fn no_offer(&self, permit_id: PermitId) -> ToolError {
         match self.inner.config.executor.permit_was_used(permit_id) {
             Ok(true) => ToolError::new(ErrorCode::PermitConsumed, format_args!("permit {permit_id} was already used")),

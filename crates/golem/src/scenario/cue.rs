@@ -1,106 +1,106 @@
-//! What happens around a Golem in a show: prices, chains, the parties of the devnet, and what an operator does where no
-//! person does. Given by the session, and only where the money is for play.
+//! External events of a scenario: prices, chains, the actors of the devnet, and the operator's answers where no person
+//! decides. The session triggers them, only on networks without real money.
 
 use serde::Deserialize;
 
 use bardo_base::model::{Phase, StopLevel};
 
-/// The furthest that a cue may push prices, in basis points.
+/// Maximum price change of an event, in basis points.
 const MOST_BPS: i32 = 9_900;
 
-/// One cue.
+/// External event at a fixed time.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cue {
-    /// Seconds into the show.
+    /// Seconds since the start.
     pub at: u64,
-    /// A line for whoever watches.
+    /// Caption for viewers.
     pub caption: Option<String>,
-    /// What happens.
+    /// Effect of the event.
     #[serde(rename = "do")]
     pub deed: Option<Deed>,
 }
 
-/// What can happen.
+/// Effect of an external event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Deed {
-    /// Prices move, on both chains.
+    /// Price change on both chains.
     Market {
-        /// What; absent: everything but the dollar coins.
+        /// Asset whose price changes; absent for all except dollar stablecoins.
         #[serde(default)]
         asset: Option<String>,
-        /// How far, in basis points of the price.
+        /// Size of the change, in basis points of the price.
         bps: i32,
-        /// Over so many blocks of ethereum.
+        /// Number of ethereum blocks over which the price changes.
         #[serde(default = "five")]
         blocks: u64,
-        /// Whether it passes again.
+        /// True if the price returns afterwards.
         #[serde(default)]
         passes: bool,
     },
-    /// The market stands still where it is, or trades again: what a show is about can then be all that moves.
+    /// Start or stop of the market's own trading, so that the scenario's effects can be the only movement.
     Trading {
-        /// Whether it trades.
+        /// True if the market trades.
         on: bool,
     },
-    /// A chain stops making blocks, or goes on.
+    /// Start or stop of a chain's block production.
     Chain {
-        /// Which.
+        /// Name of the chain.
         name: String,
-        /// Whether it makes blocks.
+        /// True if the chain produces blocks.
         runs: bool,
     },
-    /// The fillers of auctions look away, or look again.
+    /// Start or stop of the auctions' fillers.
     Fillers {
-        /// Whether they look.
+        /// True if the fillers read orders.
         look: bool,
     },
-    /// The relayers of bridges take their time, or deliver again.
+    /// Start or stop of the bridges' relayers.
     Relayers {
-        /// Whether they deliver.
+        /// True if the relayers deliver.
         deliver: bool,
     },
-    /// The operator answers the open question. Left to the person where there is one.
+    /// Operator's answer to the open approval request. Left to the person if there is one.
     Answer(Reply),
-    /// The stop ladder is raised.
+    /// Stop by the operator.
     Stop {
-        /// To this level.
+        /// Level of the stop.
         level: StopLevel,
-        /// Why.
+        /// Reason for the stop.
         reason: String,
     },
-    /// Nothing happens: the Golem must be in this phase.
+    /// Assertion on the Golem's phase, without an effect.
     Phase {
-        /// Which.
+        /// Phase that is expected.
         is: Phase,
     },
-    /// Nothing happens: the audit trail must be whole.
+    /// Assertion on the integrity of the audit log, without an effect.
     Audit {
-        /// Whether it is.
+        /// True if the log must be intact.
         whole: bool,
     },
 }
 
-/// What an operator answers.
+/// Operator's answer to an approval request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reply {
-    /// Yes, once.
+    /// Approves the request once.
     Approve,
-    /// Yes, to so much.
+    /// Approves a smaller amount.
     Smaller {
-        /// In whole tokens.
+        /// Amount in whole tokens.
         amount: String,
     },
-    /// No.
+    /// Rejects the request.
     Refuse {
-        /// Why.
+        /// Reason for the rejection.
         reason: String,
     },
-    /// No, and stop everything.
+    /// Rejects the request and halts everything.
     RefuseAndStop {
-        /// Why.
+        /// Reason for the rejection.
         reason: String,
     },
 }
@@ -110,7 +110,7 @@ fn five() -> u64 {
 }
 
 impl Cue {
-    /// What is wrong with it.
+    /// Checks that the event has a valid effect or a caption.
     pub(super) fn check(&self) -> Result<(), String> {
         match &self.deed {
             Some(Deed::Market { bps, blocks, .. })

@@ -1,4 +1,4 @@
-//! Conditions of beats, and what they ask of the beats before.
+//! Conditions of scenario steps, and outcomes of earlier steps.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +11,19 @@ use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, nearest};
 use golem_tools::engine::{Status, ToolResponse};
 
-/// When alone a beat is played: all that stands here must hold when its time comes.
+/// Condition of a step. All given parts must hold when its time comes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
-    /// In this phase.
+    /// Phase that must be current.
     pub phase: Option<Phase>,
-    /// After the earlier beat of that name was played.
+    /// Name of an earlier step that must have been played.
     pub after: Option<String>,
-    /// And ended so: with a status, or with an error code.
+    /// Required outcome of that step: a status or an error code.
     pub status: Option<String>,
 }
 
-/// How a beat ended.
+/// Outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Came {
     status: String,
@@ -31,14 +31,14 @@ pub struct Came {
 }
 
 impl Came {
-    /// How the answer to a beat says it ended.
+    /// Reads the outcome from the answer to a step.
     pub fn of(response: &ToolResponse) -> Self {
         let status = serde_json::to_value(response.status).ok();
         let status = status.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
         Self { status, code: response.error.as_ref().map(|error| error.code().as_str()) }
     }
 
-    /// Whether that is this status, or this error code.
+    /// True if `wanted` is this status or this error code.
     pub fn is(&self, wanted: &str) -> bool {
         self.status == wanted || self.code == Some(wanted)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Came {
 }
 
 impl When {
-    /// `named` are the names of the beats before it that do something.
+    /// Checks the condition. `named` are the names of the earlier steps that call a tool.
     pub(super) fn check(&self, named: &[&str]) -> Result<(), String> {
         let known = |word: &str| {
             let word = Value::from(word);
@@ -77,7 +77,7 @@ impl When {
         }
     }
 
-    /// Whether it holds in this phase, after these beats have ended so.
+    /// True if the condition holds in this phase, with these outcomes of earlier steps.
     pub fn holds(&self, phase: Phase, came: &BTreeMap<String, Came>) -> bool {
         let ended = |after: &String| {
             let came = came.get(after);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::scenario::parse;
 
-    /// A look at what is held, by this name, and a beat under this condition after it.
+    /// Builds a scenario with a query named `look`, an idle step, and a step under this condition.
     fn show(when: &str) -> String {
         format!(
             "name = \"x\"\nabout = \"y\"\n[[beat]]\nat = 1\nname = \"look\"\ndo = \"query_state\"\n\
@@ -110,7 +110,7 @@ mod tests {
             ("{}", "`when` is empty"),
             ("{ status = \"success\" }", "name the beat with after"),
             ("{ after = \"loook\" }", "did you mean `look`?"),
-            // It does nothing, so nothing ever comes of it.
+            // That step calls no tool, so it has no outcome.
             ("{ after = \"idle\" }", "named `idle`"),
             ("{ after = \"look\", status = \"fine\" }", "`fine` is neither a status"),
             ("{ phase = \"Happy\" }", "line 12: `Happy` is no phase"),
@@ -119,7 +119,7 @@ mod tests {
             let why = parse("x", &show(when)).unwrap_err().to_string();
             assert!(why.contains(says), "{when}: {why}");
         }
-        // What comes later cannot be waited for.
+        // A condition cannot refer to a later step.
         let early = "name = \"x\"\nabout = \"y\"\n[[beat]]\nat = 1\nwhen = { after = \"look\" }\n\
                      [[beat]]\nat = 2\nname = \"look\"\ndo = \"query_state\"\n";
         assert!(parse("x", early).unwrap_err().to_string().contains("beat 1: `when`: no earlier beat"));

@@ -7,7 +7,7 @@ fn usd(text: &str) -> Usd {
     text.parse().unwrap()
 }
 
-/// The mark after these readings, each so many milliseconds after the start.
+/// Returns the mark after these readings, given in milliseconds after the start.
 fn after(known: Option<&str>, readings: &[(u64, Option<&str>)]) -> Option<Usd> {
     let mut mark = Mark::new(known.map(usd));
     for (at, equity) in readings {
@@ -25,7 +25,7 @@ fn the_first_reading_of_a_life_is_its_mark() {
 fn one_reading_too_high_does_not_raise_it() {
     let spike = [(0, Some("100")), (30_000, Some("100")), (35_000, Some("900")), (40_000, Some("100"))];
     assert_eq!(after(None, &spike), Some(usd("100")));
-    // Nor does one that was there before the program was started.
+    // A single high reading at the start of the process does not raise it either.
     assert_eq!(after(Some("100"), &[(0, Some("900")), (5_000, Some("100"))]), Some(usd("100")));
 }
 
@@ -35,7 +35,7 @@ fn what_is_held_over_the_dwell_raises_it_to_the_least_of_that_time() {
     assert_eq!(after(Some("100"), &held), Some(usd("110")));
     assert_eq!(after(Some("100"), held.split_last().unwrap().1), Some(usd("100")), "a moment before");
     let later = [held.as_slice(), &[(MARK_DWELL + 20_000, Some("140"))]].concat();
-    // The reading of 110 is where the dwell of the newest one begins.
+    // The dwell of the newest reading begins at the reading of 110.
     assert_eq!(after(Some("100"), &later), Some(usd("110")));
     let later = [later.as_slice(), &[(MARK_DWELL + 40_000, Some("140"))]].concat();
     assert_eq!(after(Some("100"), &later), Some(usd("130")));

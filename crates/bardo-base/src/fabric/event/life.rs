@@ -1,4 +1,4 @@
-//! Payloads of the Golem's life: vitals, phase, body, words.
+//! Payloads of the Golem's life: vitals, phase, sprite and thoughts.
 
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
@@ -7,30 +7,30 @@ use crate::model::Phase;
 use crate::text::SafeText;
 use crate::units::Usd;
 
-/// What the Golem's body shows.
+/// Activity that the Golem's sprite shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpriteState {
     /// Nothing to do.
     Idle,
-    /// Reading and weighing.
+    /// Reading and planning.
     Thinking,
-    /// Acting.
+    /// Executing an action.
     Executing,
-    /// Waiting for the operator.
+    /// Waiting for the operator's approval.
     AwaitingApproval,
-    /// It went well, for a moment.
+    /// Shown briefly after a success.
     Success,
-    /// It did not, for a moment.
+    /// Shown briefly after a failure.
     Failure,
-    /// Stopped.
+    /// Stopped by a stop level.
     Halted,
-    /// Its life is over.
+    /// Dead: the Golem's life is over.
     Dead,
 }
 
 impl SpriteState {
-    /// All of them.
+    /// All states, in declaration order.
     pub const ALL: [Self; 8] = [
         Self::Idle,
         Self::Thinking,
@@ -43,107 +43,107 @@ impl SpriteState {
     ];
 }
 
-/// Payload of `vitals`. What cannot be told is `null`, never zero.
+/// Payload of `vitals`. Unknown figures are `null`, never zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Vitals {
-    /// The phase they amount to.
+    /// Phase that follows from these figures.
     pub phase: Phase,
-    /// What the phase is due to, in a sentence.
+    /// Reason for the phase, in one sentence.
     pub why: SafeText,
-    /// What everything it holds is worth.
+    /// Value of all holdings, in dollars.
     pub equity: Option<Usd>,
-    /// The most that ever was.
+    /// High-water mark of the equity, in dollars.
     pub high_water: Option<Usd>,
-    /// How far equity is below that, in basis points.
+    /// Drawdown from the high-water mark, in basis points.
     pub drawdown_bps: Option<u64>,
-    /// At which drawdown its stop-loss acts, in basis points.
+    /// Drawdown at which the stop-loss acts, in basis points.
     pub stop_loss_bps: u64,
-    /// How long its gas lasts at its present use, in seconds; `null` where it uses none.
+    /// Seconds that its gas lasts at the present rate of use; `null` if it uses none.
     pub gas_runway_seconds: Option<u64>,
-    /// Its coin for gas, in wei.
+    /// Native token for gas, in wei.
     pub gas_wei: Option<U256>,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// How many it may have.
+    /// Number of consecutive failures at which the circuit breaker acts.
     pub failures_limit: u32,
-    /// Seconds it has lived.
+    /// Age of the Golem in seconds.
     pub age_seconds: u64,
-    /// Seconds it is given.
+    /// Lifespan in seconds; `None` for no limit.
     pub lifespan_seconds: Option<u64>,
 }
 
 /// Payload of `phase:changed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseChanged {
-    /// Before.
+    /// Phase before the change.
     pub from: Phase,
-    /// Now.
+    /// Phase after the change.
     pub to: Phase,
-    /// Why.
+    /// Reason for the change.
     pub why: SafeText,
 }
 
 /// Payload of `sprite:changed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpriteChanged {
-    /// Before.
+    /// Sprite state before the change.
     pub from: SpriteState,
-    /// Now.
+    /// Sprite state after the change.
     pub to: SpriteState,
 }
 
-/// Payload of `golem:now`: what it does and will do, in a sentence each.
+/// Payload of `golem:now`: present and next activity, one sentence each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GolemNow {
-    /// What it does.
+    /// Description of the present activity.
     pub now: SafeText,
-    /// What it will do next; empty where it does not know.
+    /// Description of the next activity; empty if unknown.
     pub next: SafeText,
-    /// Which step of how many, where there are some.
+    /// Present step and number of steps, if the activity has steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<(u32, u32)>,
-    /// The roles the call runs through, the first asks: `trade-executor`, `safety-guardian`.
+    /// Roles that the call passes through, the requesting one first: `trade-executor`, `safety-guardian`.
     pub delegation: Vec<SafeText>,
 }
 
 /// Payload of `golem:thought`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GolemThought {
-    /// Counts its thoughts; a thought that is streamed comes in pieces of one number.
+    /// Number of the thought; all pieces of a streamed thought share it.
     pub thought: u64,
-    /// The words, or the next piece of them.
+    /// Text of the thought, or its next piece.
     pub text: SafeText,
-    /// Whether more of the same thought follows.
+    /// True if more pieces of this thought follow.
     pub more: bool,
 }
 
 /// Payload of `golem:memory`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryHits {
-    /// How many past trades were alike.
+    /// Number of similar past trades.
     pub similar: u32,
-    /// What they changed and why, a line each: only what is soft.
+    /// Changes that the memories led to, with reasons, one line each: tuning values only.
     pub changes: Vec<SafeText>,
 }
 
 /// Payload of `golem:directive`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectiveChanged {
-    /// Names the change.
+    /// Id of the change.
     pub delta: u64,
-    /// What was changed, in a line.
+    /// Summary of the change, in one line.
     pub summary: SafeText,
-    /// Whether it was taken back.
+    /// True if the change was undone.
     pub undone: bool,
 }
 
 /// Payload of `show:caption`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caption {
-    /// The show.
+    /// Name of the scenario.
     pub show: SafeText,
-    /// The line.
+    /// Text of the caption.
     pub text: SafeText,
-    /// Seconds into the show.
+    /// Seconds since the start of the scenario.
     pub at_seconds: u64,
 }

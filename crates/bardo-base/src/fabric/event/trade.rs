@@ -1,57 +1,57 @@
-//! Payloads of orders that others fill: auctions on one chain, bridges over two.
+//! Payloads of orders that others fill: auctions on one chain, bridges between two.
 //!
-//! Amounts are decimal strings of whole tokens, as tools give them; nothing that is checked reads them.
+//! Amounts are decimal strings of whole tokens, as tools return them. No check reads them.
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use crate::text::SafeText;
 
-/// A token as a card names it.
+/// A token as cards show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asset {
-    /// Its symbol.
+    /// Symbol of the token.
     pub symbol: SafeText,
-    /// Its contract; the zero address is the chain's coin.
+    /// Contract of the token; the zero address is the native token.
     pub address: Address,
-    /// Digits after the point.
+    /// Decimals of the token.
     pub decimals: u8,
 }
 
-/// Where a transaction is.
+/// Location of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TxPlace {
-    /// The chain's id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// The transaction.
+    /// Hash of the transaction.
     pub hash: B256,
-    /// Its block, once it is in one.
+    /// Block that includes it, once it is mined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u64>,
 }
 
-/// Where an auction order stands, in the words of the order service.
+/// Status of an auction order, in the order service's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderStatus {
-    /// Signed and kept here; the service has not confirmed it.
+    /// Signed and stored locally; the service has not confirmed it.
     Pending,
-    /// In the book; anybody who may can fill it.
+    /// In the order book; any eligible filler can fill it.
     Open,
-    /// Filled, as the chain says.
+    /// Filled, according to the chain.
     Filled,
-    /// Its deadline has passed; it can no longer be filled.
+    /// Past its deadline; it can no longer be filled.
     Expired,
-    /// Made void on chain.
+    /// Cancelled on chain.
     Cancelled,
-    /// The swapper has not, or has not allowed, what it offers. It can become open again.
+    /// The swapper lacks the balance or the allowance for its input. It can become open again.
     InsufficientFunds,
-    /// The service does not take it, or the chain would not.
+    /// Rejected by the service, or unfillable on the chain.
     Error,
 }
 
 impl OrderStatus {
-    /// Whether nothing can change any more.
+    /// True if the status can no longer change.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Filled | Self::Expired | Self::Cancelled => true,
@@ -59,7 +59,7 @@ impl OrderStatus {
         }
     }
 
-    /// The written form.
+    /// Written form of the status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -73,141 +73,141 @@ impl OrderStatus {
     }
 }
 
-/// How an order's output moves. Straight between two points for Dutch orders over time; for orders over blocks and
-/// priority orders, as many points as it takes.
+/// Curve of an order's output. Dutch orders that decay over time have two points with a straight line between them;
+/// block-based and priority orders have as many points as needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecayCurve {
-    /// What the positions count: `seconds` since the Unix epoch, `blocks`, or `wei` of priority fee.
+    /// Unit of the positions.
     pub unit: DecayUnit,
-    /// Position and output there, in order of position.
+    /// Positions with their outputs, in order of position.
     pub points: Vec<(u64, String)>,
 }
 
-/// What a curve's positions count.
+/// Unit of a curve's positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecayUnit {
     /// Seconds since the Unix epoch.
     Seconds,
-    /// Blocks.
+    /// Numbers of blocks.
     Blocks,
     /// Wei of priority fee per gas that the filling transaction pays.
     Wei,
 }
 
-/// Who alone may fill at first.
+/// Exclusive right of one filler at the beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusivity {
-    /// The filler.
+    /// Address of the filler.
     pub filler: Address,
-    /// Its name, where it is known.
+    /// Name of the filler, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<SafeText>,
-    /// Until this position of the curve, inclusive.
+    /// Last position of the curve with exclusivity, inclusive.
     pub until: u64,
 }
 
-/// What a filler offers, or has done.
+/// An offer of a filler, or its fill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bid {
-    /// Who.
+    /// Address of the filler.
     pub filler: Address,
-    /// Its name, where it is known.
+    /// Name of the filler, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<SafeText>,
-    /// What it would deliver.
+    /// Amount that the filler would deliver.
     pub output_amount: String,
-    /// In how many seconds it thinks so.
+    /// Estimated time of delivery, in seconds.
     pub estimated_seconds: u64,
-    /// Whether it was chosen, or has locked the order.
+    /// True if the offer was chosen, or has locked the order.
     pub chosen: bool,
 }
 
-/// A fill, as the chain has it.
+/// A fill, as recorded on chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderFill {
-    /// The transaction.
+    /// Transaction of the fill.
     pub tx: TxPlace,
-    /// Who filled.
+    /// Address of the filler.
     pub filler: Address,
-    /// Its name, where it is known.
+    /// Name of the filler, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<SafeText>,
-    /// What was taken.
+    /// Amount taken from the swapper.
     pub amount_in: String,
-    /// What came.
+    /// Amount that was delivered.
     pub amount_out: String,
-    /// At which position of the curve.
+    /// Position of the curve at the fill.
     pub position: u64,
 }
 
-/// Payload of `order:update`: all that a card shows of an auction order.
+/// Payload of `order:update`: everything that a card shows of an auction order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderUpdate {
-    /// Its hash.
+    /// Hash of the order.
     pub order_hash: B256,
-    /// `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
+    /// Auction type: `DUTCH_V2`, `DUTCH_V3` or `PRIORITY`.
     pub order_type: SafeText,
-    /// The chain's id.
+    /// EIP-155 chain id.
     pub chain_id: u64,
-    /// Where it stands.
+    /// Status of the order.
     pub status: OrderStatus,
-    /// What is given.
+    /// Token that the order gives.
     pub token_in: Asset,
-    /// What is wanted.
+    /// Token that the order buys.
     pub token_out: Asset,
-    /// The most that is given.
+    /// Maximum input amount.
     pub amount_in: String,
-    /// What the quote said would come.
+    /// Output amount of the quote.
     pub quoted_out: String,
-    /// The best the curve asks.
+    /// Highest output amount of the curve.
     pub start_amount: String,
-    /// The least the curve asks: the worst case.
+    /// Lowest output amount of the curve: the worst case.
     pub end_amount: String,
-    /// How the output moves.
+    /// Curve of the output.
     pub curve: DecayCurve,
-    /// Where on the curve the chain is now; for a priority order the fee that fillers bid at present.
+    /// Present position on the curve; for a priority order the fee that fillers currently bid.
     pub position: u64,
-    /// What the curve asks there.
+    /// Output amount at the present position.
     pub current_amount: String,
-    /// Who alone may fill at first.
+    /// Exclusive right of one filler at the beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclusivity: Option<Exclusivity>,
-    /// The best that a filler would take, where that can be known: on a devnet only.
+    /// Best offer of a filler, where it can be known: on devnets only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_bid: Option<Bid>,
-    /// Last second in which it can be filled, since the Unix epoch.
+    /// Last second in which the order can be filled, since the Unix epoch.
     pub deadline: u64,
-    /// The fill.
+    /// Fill of the order, once it is filled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fill: Option<OrderFill>,
-    /// The transaction that made it void.
+    /// Transaction that cancelled the order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<TxPlace>,
-    /// Where the money is, in a sentence.
+    /// Location of the funds, in one sentence.
     pub money: SafeText,
-    /// What stands in the way, or why it ended as it did; empty where there is nothing to say.
+    /// Obstacle, or reason of the outcome; empty if there is none.
     pub remark: SafeText,
 }
 
-/// Where a bridge order stands.
+/// Status of a bridge order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntentStatus {
-    /// Signed; not locked on the source chain yet.
+    /// Signed; not yet locked on the source chain.
     Pending,
-    /// Locked on the source chain; fillers are at it.
+    /// Locked on the source chain; fillers are working on it.
     Filling,
     /// Delivered on the destination chain.
     Filled,
-    /// Its fill deadline has passed without delivery; the money can be taken back.
+    /// Past its fill deadline without delivery; the funds can be refunded.
     Expired,
-    /// The money is back.
+    /// Funds returned on the source chain.
     Refunded,
 }
 
 impl IntentStatus {
-    /// Whether nothing can change any more.
+    /// True if the status can no longer change.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Filled | Self::Refunded => true,
@@ -215,7 +215,7 @@ impl IntentStatus {
         }
     }
 
-    /// The written form.
+    /// Written form of the status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -227,59 +227,59 @@ impl IntentStatus {
     }
 }
 
-/// Payload of `intent:update`: all that a card shows of a bridge order.
+/// Payload of `intent:update`: everything that a card shows of a bridge order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntentUpdate {
-    /// Its id, the hash of the order.
+    /// Id of the intent: the hash of the order.
     pub intent_id: B256,
-    /// Where it stands.
+    /// Status of the intent.
     pub status: IntentStatus,
-    /// The source chain's name.
+    /// Name of the source chain.
     pub source_chain: SafeText,
-    /// The destination chain's name.
+    /// Name of the destination chain.
     pub destination_chain: SafeText,
-    /// What is given.
+    /// Input token on the source chain.
     pub token_in: Asset,
-    /// What is wanted on the other side.
+    /// Output token on the destination chain.
     pub token_out: Asset,
-    /// What is given, in full.
+    /// Full input amount.
     pub amount_in: String,
-    /// The least that is delivered.
+    /// Minimum output amount.
     pub min_out: String,
-    /// What is thought to be delivered.
+    /// Estimated output amount.
     pub estimated_output: String,
-    /// Who gets it.
+    /// Recipient on the destination chain.
     pub recipient: Address,
-    /// The contract that holds the money while the order is under way.
+    /// Contract that holds the funds while the order is open.
     pub settler: Address,
-    /// What fillers offered, the best first.
+    /// Offers of fillers, the best first.
     pub bids: Vec<Bid>,
-    /// The lock on the source chain.
+    /// Transaction that locked the funds on the source chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<TxPlace>,
-    /// The delivery on the destination chain.
+    /// Transaction of the delivery on the destination chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered: Option<TxPlace>,
     /// Account that delivered; absent until there is a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filler: Option<Address>,
-    /// The filler's repayment on the source chain.
+    /// Transaction of the filler's repayment on the source chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repaid: Option<TxPlace>,
-    /// The refund on the source chain.
+    /// Transaction of the refund on the source chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refunded: Option<TxPlace>,
-    /// What was delivered, confirmed by the balance over there.
+    /// Delivered amount, confirmed by the balance on the destination chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amount_out: Option<String>,
-    /// Last second in which it can be delivered, since the Unix epoch.
+    /// Last second in which the order can be delivered, since the Unix epoch.
     pub fill_deadline: u64,
-    /// First second in which the settler gives the money back, if nobody delivers; absent where it has not told how long
-    /// after the fill deadline that is.
+    /// First second in which the settler refunds an undelivered order, since the Unix epoch; absent if the settler's
+    /// refund delay is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund_from: Option<u64>,
-    /// Where the money is, in a sentence.
+    /// Location of the funds, in one sentence.
     pub money: SafeText,
-    /// What stands in the way, or why it ended as it did; empty where there is nothing to say.
+    /// Obstacle, or reason of the outcome; empty if there is none.
     pub remark: SafeText,
 }

@@ -1,4 +1,4 @@
-//! What a hold may become, and what it may not; and that a stop waits for nothing.
+//! Tests of holds and stops: their permitted changes, and that a stop waits for nothing.
 
 use super::*;
 use crate::session::lowering::lower;
@@ -19,7 +19,7 @@ fn a_choice_beneath_somebody_elses_hold_is_told_once() {
     let set: Vec<_> = own.take_beneath().into_iter().map(|set| (set.level, set.reason.to_string())).collect();
     assert_eq!(set, [(StopLevel::ExitOnly, "odd prices".to_owned())]);
     assert_eq!(own.take_beneath(), [], "it is on record by then");
-    // What is in force itself is seen there.
+    // A stop that is in force itself is seen by reading the stop file.
     own.raise(StopLevel::Revoke, "a key may be stolen").unwrap();
     assert_eq!(own.take_beneath(), []);
 }
@@ -140,12 +140,12 @@ fn a_choice_that_cannot_be_made_now_can_be_made_later() {
     assert_eq!(brake.choose(StopLevel::ExitOnly, "exits").unwrap().level(), Some(StopLevel::ExitOnly));
 }
 
-/// A front over a queue that nobody reads, and news that nobody hears.
+/// Creates a front whose queue and messages nobody reads.
 fn deaf(folder: &std::path::Path, watch_only: bool) -> (mpsc::Sender<Sent>, mpsc::Receiver<Sent>, StopFile) {
     let (commands, arriving) = mpsc::channel(8);
     let (on, queue) = mpsc::channel(1);
     let (news, unheard) = mpsc::channel(1);
-    // Kept open and never read: a console that hangs.
+    // Kept open and never read, like a console that hangs.
     std::mem::forget(unheard);
     let front = Front { brake: brake(folder), watch_only, golem_id: "ada".parse().unwrap() };
     tokio::spawn(front.stand(arriving, on, news));
@@ -205,7 +205,7 @@ async fn a_console_that_only_watches_stops_for_all_and_does_nothing_else() {
     assert_eq!(file.read().level(), Some(StopLevel::Halt), "what was chosen stays");
 }
 
-/// What is refused with a stop is known before the stop is: otherwise its question would be taken back without a word.
+/// A rejection with a stop must be known before the stop: otherwise its request would be withdrawn without a comment.
 #[tokio::test]
 async fn a_refusal_that_stops_is_heard_before_its_stop() {
     let folder = tempfile::tempdir().unwrap();

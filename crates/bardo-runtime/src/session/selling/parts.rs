@@ -1,6 +1,8 @@
-//! One holding, sold part by part: how much of it is offered next, what a refusal asks for, and how long a rate that is
-//! used up is waited for. No cap on dollars and no rate of trades makes a part smaller or later: an exit counts as what it
-//! may lose, and the operator's own exits pass the rate.
+//! Sale of one holding in parts: the size of the next part, the reaction to a refusal, and the wait for an exhausted
+//! rate.
+//!
+//! Dollar limits and trade rates make no part smaller or later: an exit counts only with its possible loss, and the
+//! operator's own exits pass the rate limit.
 
 use bardo_base::model::{Rule, RuleName};
 use std::time::Duration;
@@ -16,52 +18,52 @@ use bardo_safety::ledger::Micros;
 use golem_tools::engine::{Call, Held, Input, ToolResponse, WriteTool};
 use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
 
-/// What holdings are sold for.
+/// Token that holdings are sold for.
 const EXIT: &str = "USDC";
 
-/// Share of the amount that needs no question which one part may be worth now, in basis points. The check counts a sale at
-/// the highest of all witnesses, and gas beside it: after a fall of a quarter the half-hour mean still shows a third more
-/// than the price of now, and after a steeper one the operator is asked in any case.
+/// Share of the approval-free amount that one part may be worth, in basis points. The check values a sale at the
+/// highest price source, plus gas. After a fall of a quarter, the 30-minute mean is still a third above the present
+/// price; after a steeper fall the operator is asked in any case.
 const OF_THE_ROOM: u32 = 7_000;
 
-/// A part that was too large is tried again at three quarters, so often: the last is a fortieth of the first.
+/// Maximum number of reductions to three quarters after a part was too large; the last part is a fortieth of the first.
 const MOST_CUTS: u32 = 13;
 
-/// More parts than these are not made only to spare the operator a question.
+/// Maximum number of parts that are made only to avoid an approval request.
 const MOST_UNASKED: u64 = 24;
 
-/// More sales of one holding than these are none that this is meant for.
+/// Maximum number of sales of one holding, as a safeguard.
 const MOST_SALES: u32 = 500;
 
-/// How often a sale is tried again that only came too early, and the time between.
+/// Number of retries of a sale that came too early, and the time between them.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_secs(15);
 
-/// Time after the first attempt to cancel the orders that hold a sale up; after each further one it is [`BETWEEN_TRIES`].
+/// Delay after the first attempt to cancel blocking orders; after further ones it is [`BETWEEN_TRIES`].
 const AFTER_CANCELLATION: Duration = Duration::from_secs(1);
 
-/// Longest wait for one rate before the sale is tried again, in milliseconds: calls are counted over a minute.
+/// Maximum wait for a rate before the sale is retried, in milliseconds: calls are counted over a minute.
 const LONGEST_WAIT_MILLIS: u64 = 60_000;
 
-/// Longest wait for rates that are used up, between one sale of a holding and the next, in milliseconds: the windows are an
-/// hour at most.
+/// Maximum total wait for exhausted rates between two sales of a holding, in milliseconds: the windows are at most an
+/// hour.
 const PATIENCE_MILLIS: u64 = 3_700_000;
 
-/// What a refused sale asks for.
+/// Reaction to a refused sale.
 enum Next {
-    /// A smaller one.
+    /// Retry with a smaller part.
     Smaller,
-    /// The same, a little later.
+    /// Retry the same part a little later.
     Later,
-    /// The same, once a rate allows it: in that many milliseconds, where the refusal says so.
+    /// Retry the same part when a rate permits it: after the given milliseconds, if the refusal states them.
     Wait(Option<u64>),
-    /// The same, once the orders that hold it up are cancelled.
+    /// Retry the same part after cancelling the orders that block it.
     Clear,
-    /// Nothing more.
+    /// End the sale of this holding.
     End,
 }
 
-/// What a refusal asks for, by the rules that stand against the sale.
+/// Determines the reaction to a refusal from the rules that it violates.
 fn next(error: &ToolError) -> Next {
     let violations = error.details().get("violations").and_then(Value::as_array);
     let mut rules = violations.into_iter().flatten().filter_map(|one| one.get("rule")?.as_str()).map(Rule::read);
@@ -74,7 +76,7 @@ fn next(error: &ToolError) -> Next {
         {
             Next::Smaller
         }
-        // Right after a fall no price is agreed on yet, and the chain moves under a preview.
+        // Right after a price fall the sources do not agree yet, and the chain moves during a preview.
         ErrorCode::SafetySlippage
         | ErrorCode::SafetyPhaseBlocked
         | ErrorCode::SafetyPriceUnknown
@@ -86,8 +88,8 @@ fn next(error: &ToolError) -> Next {
     }
 }
 
-/// How much of `held` is sold at once: `room` dollars' worth, no more than `share` of the position as it was at first, cut
-/// by a quarter so many times.
+/// Size of the next part: `room` dollars' worth of `held`, at most `share` of the initial position, reduced by a
+/// quarter `cuts` times.
 fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: BasisPoints, cuts: u32) -> U256 {
     let by_value = match value {
         Micros::ZERO => held,
@@ -101,7 +103,7 @@ fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: Basis
 }
 
 impl Stage {
-    /// Waits until a moment of the ledger's clock; false where selling must end before.
+    /// Waits until a time of the ledger's clock; returns false if selling must end first.
     async fn wait_until(&self, at: u64, cause: Cause) -> bool {
         while let Some(left) = at.checked_sub(self.clock.now_millis()).filter(|left| *left > 0) {
             if self.must_end(cause).is_some() {
@@ -112,7 +114,7 @@ impl Stage {
         self.must_end(cause).is_none()
     }
 
-    /// Sells one holding part by part; what became of it.
+    /// Sells one holding part by part; returns a summary.
     pub(super) async fn sell(&self, holding: &Holding<'_>, account: Address, cause: Cause) -> String {
         let (mut sales, mut cuts, mut tries, mut waited) = (0_u32, 0_u32, 0_u32, 0_u64);
         let (mut position, mut is_cleared) = (None, false);
@@ -141,14 +143,13 @@ impl Stage {
             };
             let response = self.sell_part(holding, &amount).await;
             let Some(error) = response.error else {
-                // What was too large by a witness that lags may fit by now.
+                // A part that was too large by a lagging price source may fit by now.
                 (sales, tries, cuts) = (sales.saturating_add(1), 0, cuts.saturating_sub(1));
                 (waited, is_cleared) = (0, false);
                 continue;
             };
             match next(&error) {
-                // An order ends at its deadline at the latest: this is tried until then, however often somebody else
-                // places another one.
+                // Every order ends at its deadline, so retry until then, even if other orders are placed meanwhile.
                 Next::Clear => {
                     let _left = self.take_orders_back(None).await;
                     let pause = if is_cleared { BETWEEN_TRIES } else { AFTER_CANCELLATION };
@@ -196,7 +197,7 @@ impl Stage {
         self.operator.call(Call::new(ExecuteSwap::META.name, Input::Json(params))).await
     }
 
-    /// What is held, and what that is worth; no dollars where there is no price, and then the sale itself says so.
+    /// Balance and value of a holding; no value without a price, which the sale then reports.
     async fn worth(&self, holding: &Holding<'_>, account: Address) -> Result<(TokenAmount, Option<Usd>), ToolError> {
         let found = holding.chain.held(account, &[holding.address]).await?;
         let Some(Held::Amount(on_chain)) = found.first().copied() else {
@@ -210,13 +211,13 @@ impl Stage {
         Ok((held, price.and_then(|price| Usd::value_of(held, price, Rounding::Up).ok())))
     }
 
-    /// How much of a holding is offered next, in raw units.
+    /// Size of the next part, in raw units.
     fn part(&self, held: U256, position: U256, value: Option<Usd>, cuts: u32) -> U256 {
         let Some(policy) = self.keeper.as_ref().map(|keeper| keeper.current().policy) else { return U256::ZERO };
         let rules = policy.rules();
         let share = rules.phases.of(*self.phase_now.borrow()).max_position_share_bps.0;
         let down = |usd: Usd| Micros::of(usd, Rounding::Down).ok();
-        // Without a price only the whole can be tried; no check lets it pass.
+        // Without a price only the whole holding can be tried, and no check lets it pass.
         let Some(value) = value.and_then(|value| Micros::of(value, Rounding::Up).ok()) else { return held };
         let own = rules.tools.0.get(ExecuteSwap::META.name).map(|rule| rule.requires_approval_above_usd);
         let asked = [Some(rules.require_human_approval_above_usd), Some(rules.spending_limits.hot_lane), own];
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(part(800, 800, 250, whole, 0), U256::from(200));
         assert_eq!(part(800, 800, 1_000, whole, 0), U256::from(800));
         assert_eq!(part(800, 800, 2_000, whole, 0), U256::from(800), "no more than there is");
-        // A quarter of what the position was at first, however little of it is left.
+        // A quarter of the initial position, however little of it is left.
         assert_eq!(part(800, 1_600, 1_000, quarter, 0), U256::from(400));
         assert_eq!(part(800, 800, 1_000, quarter, 0), U256::from(200));
         // Three quarters, and three quarters of that.

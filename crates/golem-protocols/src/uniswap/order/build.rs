@@ -1,6 +1,6 @@
-//! Makes an order from what a trade wants: who, which tokens, how good, until when.
+//! Builder of UniswapX orders: account, tokens, amounts, auction and deadline.
 //!
-//! Not here: whether the result is sound (see `validate`) and what the cosigner will add.
+//! Not here: validation of the result (see `validate`), and the cosigner's additions.
 
 use alloy::primitives::{Address, Bytes, I256, U256};
 
@@ -12,91 +12,91 @@ use bardo_abi::uniswapx::{
     V2CosignerData, V3CosignerData, V3DutchInput, V3DutchOutput,
 };
 
-/// Which side is fixed, and how far the other may move, in raw units.
+/// Fixed amount of an order and bounds of the other one, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Legs {
-    /// A fixed input for an output that falls.
+    /// Fixed input with a falling output.
     ExactIn {
-        /// What is paid.
+        /// Input amount in raw units.
         amount_in: U256,
-        /// What is asked for at first.
+        /// Output at the start of the auction.
         start_out: U256,
-        /// The least that is accepted.
+        /// Minimum output of the auction.
         least_out: U256,
     },
-    /// A fixed output for an input that rises.
+    /// Fixed output with a rising input.
     ExactOut {
-        /// What is received.
+        /// Output amount in raw units.
         amount_out: U256,
-        /// What is offered at first.
+        /// Input at the start of the auction.
         start_in: U256,
-        /// The most that is paid.
+        /// Maximum input of the auction.
         most_in: U256,
     },
 }
 
-/// How the price is found, which says what kind of order it is.
+/// Pricing mechanism, which determines the order kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auction {
-    /// Dutch: between two times the swapper sets, in seconds since the Unix epoch.
+    /// Dutch: decay between two times set by the swapper, in seconds since the Unix epoch.
     Times {
-        /// When the decay starts.
+        /// Start of the decay.
         from: u64,
-        /// When it ends.
+        /// End of the decay.
         until: u64,
     },
-    /// V2 Dutch: between two times the cosigner sets.
+    /// V2 Dutch: decay between two times set by the cosigner.
     CosignedTimes,
-    /// V3 Dutch: in a straight line over blocks, from a block the cosigner sets.
+    /// V3 Dutch: linear decay over blocks, from a block set by the cosigner.
     CosignedBlocks {
-        /// How many blocks, at least one.
+        /// Number of blocks, at least one.
         over: u16,
-        /// The base fee the amounts were reckoned with, in wei per gas.
+        /// Base fee that the amounts are based on, in wei per gas.
         base_fee: u128,
-        /// How much of the moving side one gwei of base fee is worth.
+        /// Adjustment of the moving amount per gwei of base fee, in raw units.
         per_gwei: U256,
     },
-    /// Priority: from a block on, better by so many ten-millionths per wei of priority fee.
+    /// Priority: from a block on, the amount improves with the fill transaction's priority fee.
     PriorityFee {
-        /// The first block in which anybody may fill.
+        /// First block in which any filler may fill.
         start_block: u64,
-        /// The part of the priority fee that buys nothing, in wei per gas.
+        /// Part of the priority fee that has no effect, in wei per gas.
         baseline: u128,
-        /// Ten-millionths of the amount per wei above it.
+        /// Improvement in ten-millionths of the amount, per wei above the baseline.
         mps_per_wei: U256,
     },
 }
 
-/// An order to be.
+/// Parameters of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// The reactor of the auction's kind.
+    /// Reactor of the auction's kind.
     pub reactor: Address,
-    /// Whose tokens are sold.
+    /// Owner of the input tokens, who signs.
     pub swapper: Address,
-    /// Who receives.
+    /// Recipient of the output.
     pub recipient: Address,
-    /// A Permit2 nonce that is unused.
+    /// Unused Permit2 nonce.
     pub nonce: U256,
-    /// Until when it can fill, in seconds since the Unix epoch.
+    /// Deadline for the fill, in seconds since the Unix epoch.
     pub deadline: u64,
-    /// Who cosigns; of no meaning for the first Dutch order, and zero for a Priority order without one.
+    /// Cosigner of the order. Unused for a Dutch order without cosigner; zero for a Priority order without one.
     pub cosigner: Address,
-    /// The token paid.
+    /// Address of the input token.
     pub token_in: Address,
-    /// The token received; zero is the native coin.
+    /// Output token; the zero address is the native token.
     pub token_out: Address,
-    /// The amounts.
+    /// Input and output amounts.
     pub legs: Legs,
-    /// The auction.
+    /// Pricing mechanism of the order.
     pub auction: Auction,
 }
 
 impl Draft {
-    /// The order, not yet cosigned.
+    /// Builds the order, not yet cosigned.
     ///
     /// # Errors
-    /// [`Fault::TooLarge`] where an amount is past what a decay curve can hold.
+    /// [`Fault::TooLarge`] if an amount is too large for a decay curve.
     pub fn order(&self) -> Result<Order, Fault> {
         let info = OrderInfo {
             reactor: self.reactor,
@@ -184,12 +184,12 @@ impl Draft {
     }
 }
 
-/// A curve of one point from `start` to `end`; none where nothing moves.
+/// Builds a decay curve with one point, from `start` to `end`; an empty curve if both are equal.
 fn straight(over: u16, start: U256, end: U256) -> Result<NonlinearDutchDecay, Fault> {
     if start == end {
         return Ok(curve(&[]));
     }
     let signed = |value| I256::try_from(value).map_err(|_| Fault::TooLarge);
-    // Both are at least zero, so the difference fits.
+    // Both values are non-negative, so the difference fits.
     Ok(curve(&[(over, signed(start)? - signed(end)?)]))
 }

@@ -1,6 +1,6 @@
-//! What a cosigner adds to an order, what it signs, and whether a signature is its.
+//! Cosignatures: the cosigner's digest, and the verification of its signature.
 //!
-//! Not here: making that signature.
+//! Not here: creating that signature.
 
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, keccak256};
 use alloy::sol_types::SolValue;
@@ -9,7 +9,7 @@ use super::{Order, Revert};
 use bardo_base::signer::signer_of;
 
 impl Order {
-    /// Who must cosign; nobody for the first Dutch order and for a Priority order that names none.
+    /// Returns the cosigner; `None` for a V1 Dutch order, and for a Priority order without one.
     pub fn cosigner(&self) -> Option<Address> {
         match self {
             Self::Dutch(_) => None,
@@ -19,8 +19,8 @@ impl Order {
         }
     }
 
-    /// What the cosigner signs as it stands, without any prefix: the hash of the order's hash and its additions. V3
-    /// Dutch and Priority put the chain's id between. Nothing for the first Dutch order.
+    /// Returns the digest that the cosigner signs without any prefix: the hash of the order hash and the cosigner's
+    /// data. V3 Dutch and Priority insert the chain id between them. `None` for a V1 Dutch order.
     pub fn cosigner_digest(&self, chain_id: u64) -> Option<B256> {
         let chain = U256::from(chain_id).to_be_bytes::<32>();
         let (chain, additions) = match self {
@@ -32,7 +32,7 @@ impl Order {
         Some(keccak256([self.hash().as_slice(), chain, &additions].concat()))
     }
 
-    /// The cosigner's signature; empty where it has not signed yet.
+    /// Returns the cosignature; empty if the cosigner has not signed yet, `None` for a V1 Dutch order.
     pub fn cosignature(&self) -> Option<&Bytes> {
         match self {
             Self::Dutch(_) => None,
@@ -42,7 +42,7 @@ impl Order {
         }
     }
 
-    /// The order with the cosigner's signature in it; the first Dutch order has no place for one and stays as it is.
+    /// Sets the cosignature. A V1 Dutch order has none and stays unchanged.
     pub fn with_cosignature(mut self, cosignature: Bytes) -> Self {
         match &mut self {
             Self::Dutch(_) => {}
@@ -53,7 +53,10 @@ impl Order {
         self
     }
 
-    /// Whether the cosigner signed exactly these additions, read as the reactor reads it: r, s, then v of 27 or 28.
+    /// Checks that the cosigner signed this data, as the reactor does: r, s, then v of 27 or 28.
+    ///
+    /// # Errors
+    /// [`Revert::InvalidCosignature`] otherwise.
     pub(super) fn check_cosignature(&self, chain_id: u64) -> Result<(), Revert> {
         let (Some(digest), Some(signature)) = (self.cosigner_digest(chain_id), self.cosignature()) else {
             return Ok(());
@@ -69,7 +72,7 @@ impl Order {
     }
 }
 
-/// Who signed `digest`; nobody where the bytes are no signature.
+/// Recovers the signer of `digest`; `None` if the bytes are not a signature.
 fn recover(digest: B256, signature: &[u8]) -> Option<Address> {
     let (r, rest) = signature.split_first_chunk::<32>()?;
     let (s, rest) = rest.split_first_chunk::<32>()?;

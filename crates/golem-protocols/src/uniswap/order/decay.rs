@@ -1,8 +1,8 @@
-//! How amounts move: straight lines between two moments, curves over blocks, bounds. Every rounding is the
-//! reactors' own (`DutchDecayLib`, `NonlinearDutchDecayLib`, `MathExt`), and every place where they revert on
-//! numbers too large is [`Revert::Overflow`] here.
+//! Decay of amounts: linear between two times, piecewise linear over blocks, and bounds. Rounding matches the reactors
+//! (`DutchDecayLib`, `NonlinearDutchDecayLib`, `MathExt`). Where they revert on large numbers, this returns
+//! [`Revert::Overflow`].
 //!
-//! Not here: which amounts move by which rule (see `resolve`).
+//! Not here: the choice of rule for each amount (see `resolve`).
 
 use std::cmp::Ordering;
 
@@ -11,22 +11,22 @@ use alloy::primitives::{I256, U256};
 use super::Revert;
 use bardo_abi::uniswapx::NonlinearDutchDecay;
 
-/// The most points a curve can have.
+/// Maximum number of points on a curve.
 pub const MAX_POINTS: usize = 16;
 
-/// `floor(a × b / divisor)` where the product must fit 256 bits, as in the reactors' library.
+/// Computes `floor(a × b / divisor)`; the product must fit 256 bits, as in the reactors' library.
 pub(super) fn mul_div_down(a: U256, b: U256, divisor: U256) -> Result<U256, Revert> {
     let product = a.checked_mul(b).ok_or(Revert::Overflow)?;
     product.checked_div(divisor).ok_or(Revert::Overflow)
 }
 
-/// `ceil(a × b / divisor)` where the product must fit 256 bits.
+/// Computes `ceil(a × b / divisor)`; the product must fit 256 bits.
 pub(super) fn mul_div_up(a: U256, b: U256, divisor: U256) -> Result<U256, Revert> {
     let product = a.checked_mul(b).ok_or(Revert::Overflow)?;
     if divisor.is_zero() { Err(Revert::Overflow) } else { Ok(product.div_ceil(divisor)) }
 }
 
-/// A Dutch amount between two times. Both an output that falls and an input that rises are rounded up.
+/// Computes a Dutch amount between two times. A falling output and a rising input are both rounded up.
 pub(super) fn between_times(start: U256, end: U256, from: U256, until: U256, now: U256) -> Result<U256, Revert> {
     if start == end {
         return Ok(start);
@@ -48,16 +48,16 @@ pub(super) fn between_times(start: U256, end: U256, from: U256, until: U256, now
     }
 }
 
-/// Whose advantage a curve's rounding serves: always the swapper's, who pays an input and receives an output.
+/// Side of an amount, which determines its rounding: always in favour of the swapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// As little as can be.
+    /// Input: the smaller amount is chosen.
     Input,
-    /// As much as can be.
+    /// Output: the larger amount is chosen.
     Output,
 }
 
-/// An amount on a V3 curve at `block`, within `least` and `most`.
+/// Computes an amount on a V3 curve at `block`, bounded by `least` and `most`.
 pub(super) fn on_curve(
     curve: &NonlinearDutchDecay,
     side: Side,
@@ -90,7 +90,7 @@ pub(super) fn on_curve(
     bounded_sub(start, taken, least, most)
 }
 
-/// What the curve takes off between two of its points.
+/// Interpolates the curve's reduction between two of its points.
 fn between_points(side: Side, (from, start): (u16, I256), (until, end): (u16, I256), now: u16) -> Result<I256, Revert> {
     if now >= until {
         return Ok(end);
@@ -99,7 +99,7 @@ fn between_points(side: Side, (from, start): (u16, I256), (until, end): (u16, I2
     let elapsed = U256::from(elapsed.ok_or(Revert::Overflow)?);
     let duration = U256::from(duration.ok_or(Revert::Overflow)?);
     let span = end.checked_sub(start).ok_or(Revert::Overflow)?;
-    // What is taken off an input is rounded up, and off an output down.
+    // The reduction of an input is rounded up, that of an output down.
     let up = (side == Side::Input) != span.is_negative();
     let scaled = if up {
         mul_div_up(span.unsigned_abs(), elapsed, duration)?
@@ -111,19 +111,19 @@ fn between_points(side: Side, (from, start): (u16, I256), (until, end): (u16, I2
     moved.ok_or(Revert::Overflow)
 }
 
-/// The distance in blocks of point `index`, which lies in 16 bits of its own.
+/// Returns the block offset of point `index`; each takes 16 bits.
 fn block_of(curve: &NonlinearDutchDecay, index: usize) -> u16 {
     let shifted: U256 = curve.relativeBlocks >> (16 * index);
     (shifted & U256::from(u16::MAX)).to::<u16>()
 }
 
-/// The points of a curve: blocks after the start, and what is taken off there.
+/// Returns the points of a curve: block offset from the start, and the reduction at that block.
 pub fn points(curve: &NonlinearDutchDecay) -> Vec<(u16, I256)> {
     let amounts = curve.relativeAmounts.iter().take(MAX_POINTS);
     amounts.enumerate().map(|(index, amount)| (block_of(curve, index), *amount)).collect()
 }
 
-/// The curve through `points`, of which only the first [`MAX_POINTS`] have room for a block.
+/// Builds the curve through `points`. Only the first [`MAX_POINTS`] have room for a block offset.
 pub fn curve(points: &[(u16, I256)]) -> NonlinearDutchDecay {
     let blocks = points.iter().take(MAX_POINTS).enumerate();
     NonlinearDutchDecay {
@@ -133,12 +133,12 @@ pub fn curve(points: &[(u16, I256)]) -> NonlinearDutchDecay {
     }
 }
 
-/// `value` brought up to `least`, then down to `most`.
+/// Raises `value` to `least`, then caps it at `most`.
 fn bound(value: U256, least: U256, most: U256) -> U256 {
     value.max(least).min(most)
 }
 
-/// `value - taken`, within bounds; past 256 bits it is `most`, below zero `least`.
+/// Computes `value - taken` within bounds. A result above 256 bits becomes `most`, a negative one `least`.
 pub(super) fn bounded_sub(value: U256, taken: I256, least: U256, most: U256) -> Result<U256, Revert> {
     if taken == I256::MIN {
         return Err(Revert::Overflow);

@@ -1,8 +1,8 @@
-//! UniswapX orders: the three with a cosigner (V2 Dutch, V3 Dutch, Priority) and the first Dutch order, which
-//! still carries limit orders. Built, hashed, encoded, resolved at any moment exactly as the reactor does.
+//! UniswapX orders: the three kinds with a cosigner (V2 Dutch, V3 Dutch, Priority), and the V1 Dutch order, which still
+//! carries limit orders. Builds, hashes, encodes and resolves them exactly like the reactors.
 //!
-//! All of it is pure. The reactor is the authority: where an SDK and the contract differ, this follows the
-//! contract. Not here: signing (see `custody`), whether an order is wise (see `safety`), sending it anywhere.
+//! The module does no I/O. Where an SDK differs from the reactor contract, this follows the contract. Not here: signing
+//! (see `custody`), judging an order (see `safety`), and submitting it.
 
 mod build;
 mod cosign;
@@ -28,27 +28,27 @@ use bardo_abi::uniswapx::{
 };
 use golem_chain::permit2::{Permit, PermitTransferFrom, TokenPermissions, Witness};
 
-/// The longest encoding that is read. A real order has a few outputs and 1–2 kB.
+/// Maximum length of a parsed order, in bytes. Real orders have a few outputs and 1–2 kB.
 pub const MAX_ENCODED: usize = 16 * 1024;
 
-/// Which kind of order, and so which reactor settles it.
+/// Kind of an order, which determines its reactor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OrderKind {
-    /// The first Dutch order: decays over time, no cosigner.
+    /// V1 Dutch order: decays over time, without a cosigner.
     Dutch,
-    /// Decays over time between moments a cosigner sets.
+    /// V2 Dutch order: decays between two times set by the cosigner.
     DutchV2,
-    /// Decays over blocks along a curve, from a block a cosigner sets.
+    /// V3 Dutch order: decays over blocks along a curve, from a block set by the cosigner.
     DutchV3,
-    /// Does not decay: improves with the priority fee of the filling transaction.
+    /// Priority order: improves with the priority fee of the fill transaction instead of decaying.
     Priority,
 }
 
 impl OrderKind {
-    /// All of them.
+    /// All order kinds.
     pub const ALL: [Self; 4] = [Self::Dutch, Self::DutchV2, Self::DutchV3, Self::Priority];
 
-    /// The name that tools and the Trading API use.
+    /// Returns the name used by tools and the Trading API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dutch => "DUTCH_LIMIT",
@@ -58,7 +58,7 @@ impl OrderKind {
         }
     }
 
-    /// The name that the order service uses.
+    /// Returns the name used by the order service.
     pub const fn service_name(self) -> &'static str {
         match self {
             Self::Dutch => "Dutch",
@@ -68,7 +68,7 @@ impl OrderKind {
         }
     }
 
-    /// The kind with this name, in either form.
+    /// Returns the kind with this name, in either form.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name || kind.service_name() == name)
     }
@@ -80,46 +80,46 @@ impl fmt::Display for OrderKind {
     }
 }
 
-/// An order as its reactor takes it. Before it is cosigned, what the cosigner adds is empty.
+/// Order in its reactor's structure. Before the cosignature, the cosigner's fields are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// The first Dutch order.
+    /// V1 Dutch order without a cosigner.
     Dutch(EncodedExclusiveDutchOrder),
-    /// V2 Dutch.
+    /// V2 Dutch order.
     DutchV2(EncodedV2DutchOrder),
-    /// V3 Dutch.
+    /// V3 Dutch order.
     DutchV3(EncodedV3DutchOrder),
-    /// Priority.
+    /// Priority order, priced by the priority fee.
     Priority(EncodedPriorityOrder),
 }
 
-/// Why bytes are not an order.
+/// Error for bytes that are not a valid order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Longer than any order is.
+    /// Encoding beyond [`MAX_ENCODED`].
     #[error("{length} bytes are no order: at most {MAX_ENCODED} are read")]
     TooLong {
-        /// How long it was.
+        /// Length in bytes.
         length: usize,
     },
-    /// Not ABI-encoded as this kind of order.
+    /// Bytes that are not the ABI encoding of this order kind.
     #[error("the bytes are not an encoded {kind} order: {reason}")]
     Malformed {
-        /// The kind that was looked for.
+        /// Expected order kind.
         kind: OrderKind,
-        /// What the decoder says.
+        /// Error of the ABI decoder.
         reason: String,
     },
-    /// Readable, but not the encoding that `abi.encode` gives, so that its readers could disagree.
+    /// Encoding that decodes, but differs from the output of `abi.encode`, so that different readers could disagree.
     #[error("the bytes read as a {kind} order but are not its standard encoding: encode the order anew")]
     NotCanonical {
-        /// The kind that was looked for.
+        /// Expected order kind.
         kind: OrderKind,
     },
 }
 
 impl Order {
-    /// Which kind.
+    /// Returns the order kind.
     pub fn kind(&self) -> OrderKind {
         match self {
             Self::Dutch(_) => OrderKind::Dutch,
@@ -129,7 +129,7 @@ impl Order {
         }
     }
 
-    /// Reactor, swapper, nonce, deadline, own check.
+    /// Returns the common fields: reactor, swapper, nonce, deadline and validation.
     pub fn info(&self) -> &OrderInfo {
         match self {
             Self::Dutch(order) => &order.info,
@@ -139,7 +139,7 @@ impl Order {
         }
     }
 
-    /// The token that the order takes.
+    /// Returns the input token.
     pub fn token_in(&self) -> Address {
         match self {
             Self::Dutch(order) => order.input.token,
@@ -149,7 +149,7 @@ impl Order {
         }
     }
 
-    /// The most that the order can take: what its Permit2 signature permits.
+    /// Returns the maximum input in raw units, which the Permit2 signature permits.
     pub fn most_in(&self) -> U256 {
         match self {
             Self::Dutch(order) => order.input.endAmount,
@@ -159,12 +159,12 @@ impl Order {
         }
     }
 
-    /// The order's hash: what the swapper signs as a witness, and what identifies it everywhere.
+    /// Returns the order hash: the witness that the swapper signs, and the order's identifier.
     pub fn hash(&self) -> B256 {
         self.witness().hash()
     }
 
-    /// The type that is hashed, as EIP-712 writes it.
+    /// Returns the EIP-712 type string of the hashed struct.
     pub fn type_string(&self) -> String {
         match self {
             Self::Dutch(_) => ExclusiveDutchOrder::eip712_encode_type(),
@@ -175,7 +175,7 @@ impl Order {
         .into_owned()
     }
 
-    /// The order as Permit2 binds a transfer to it. What a cosigner adds is no part of it.
+    /// Returns the order as the witness of a Permit2 transfer. The cosigner's data is not part of it.
     pub fn witness(&self) -> Witness {
         match self.clone() {
             Self::Dutch(order) => Witness::of(&ExclusiveDutchOrder {
@@ -215,7 +215,8 @@ impl Order {
         }
     }
 
-    /// What the swapper signs: a Permit2 transfer of at most [`Order::most_in`] to the reactor, bound to the order.
+    /// Returns the Permit2 transfer that the swapper signs: at most [`Order::most_in`], to the reactor, with the order
+    /// as witness.
     pub fn permit(&self) -> Permit {
         let info = self.info();
         Permit::Transfer {
@@ -229,7 +230,7 @@ impl Order {
         }
     }
 
-    /// The encoding that the reactor and the order service take.
+    /// Returns the encoding for the reactor and the order service.
     pub fn encode(&self) -> Bytes {
         match self {
             Self::Dutch(order) => order.abi_encode(),
@@ -240,10 +241,10 @@ impl Order {
         .into()
     }
 
-    /// Reads an order of a known kind.
+    /// Decodes an order of a known kind.
     ///
     /// # Errors
-    /// [`DecodeError`] for anything but the exact encoding [`Order::encode`] gives.
+    /// Returns a [`DecodeError`] for anything but the exact encoding of [`Order::encode`].
     pub fn decode(kind: OrderKind, bytes: &[u8]) -> Result<Self, DecodeError> {
         if bytes.len() > MAX_ENCODED {
             return Err(DecodeError::TooLong { length: bytes.len() });

@@ -1,7 +1,7 @@
-//! An order at one moment: what it takes and pays, or why the reactor would refuse it.
+//! Resolution of an order at one moment: its input and outputs, or the reason why the reactor reverts.
 //!
-//! The checks stand in the reactors' order, so that the first one to fail is the one the chain names. What only the
-//! chain knows (balances, used nonces, the answer of a validation contract, protocol fees) is not looked at.
+//! The checks follow the reactors' order, so the first failure is the one that the chain reports. State known only on
+//! chain is not considered: balances, used nonces, validation contracts and protocol fees.
 
 use alloy::primitives::{Address, I256, U256};
 
@@ -12,109 +12,109 @@ use bardo_abi::uniswapx::{
     EncodedV3DutchOrder, V3DutchInput,
 };
 
-/// Ten thousand basis points are the whole.
+/// One hundred percent, in basis points.
 const BPS: U256 = U256::from_limbs([10_000, 0, 0, 0]);
-/// Priority orders scale by ten-millionths.
+/// One hundred percent, in the ten-millionths of priority orders.
 const MPS: U256 = U256::from_limbs([10_000_000, 0, 0, 0]);
-/// One gwei.
+/// One gwei, in wei.
 const GWEI: U256 = U256::from_limbs([1_000_000_000, 0, 0, 0]);
 
-/// A moment and who fills.
+/// Moment and filler of a resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
-    /// The chain's id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The block's time, in seconds since the Unix epoch.
+    /// Block timestamp, in seconds since the Unix epoch.
     pub timestamp: u64,
-    /// The block's number. On Arbitrum that of the second layer (`ArbSys.arbBlockNumber`), as the reactor reads it.
+    /// Block number. On Arbitrum the L2 block number (`ArbSys.arbBlockNumber`), as the reactor reads it.
     pub block: u64,
-    /// The block's base fee, in wei per gas.
+    /// Base fee of the block, in wei per gas.
     pub base_fee: u128,
-    /// What the filling transaction pays above the base fee, in wei per gas.
+    /// Priority fee of the fill transaction, in wei per gas.
     pub priority_fee: u128,
-    /// Who calls the reactor.
+    /// Account that calls the reactor.
     pub filler: Address,
 }
 
-/// A token, how much of it, and who gets it.
+/// Output of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
-    /// The token; zero is the native coin.
+    /// Token; the zero address is the native token.
     pub token: Address,
-    /// Raw units.
+    /// Amount in raw units.
     pub amount: U256,
-    /// Who gets it.
+    /// Recipient of the output.
     pub recipient: Address,
 }
 
-/// What an order takes and pays at one moment.
+/// Input and outputs of an order at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// The token taken from the swapper.
+    /// Token taken from the swapper.
     pub token_in: Address,
-    /// How much of it, in raw units.
+    /// Input amount, in raw units.
     pub amount_in: U256,
-    /// The most the swapper's signature permits.
+    /// Maximum input that the swapper's signature permits, in raw units.
     pub most_in: U256,
-    /// What is paid, in the order's order.
+    /// Outputs, in the sequence of the order.
     pub outputs: Vec<Amount>,
 }
 
-/// Why a reactor refuses an order. The variants are named after its errors.
+/// Revert reason of a reactor. The variants are named after the contracts' errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Revert {
-    /// V2 Dutch and Dutch: the decay would go on after the order has ended.
+    /// V2 Dutch and Dutch: the decay ends after the order's deadline.
     #[error("the decay ends after the deadline: end it at the deadline or before")]
     DeadlineBeforeEndTime,
     /// The decay ends before it starts.
     #[error("the decay ends before it starts")]
     EndTimeBeforeStartTime,
-    /// An input that falls or an output that rises.
+    /// An input falls or an output rises.
     #[error("an amount moves the wrong way: an input may only rise and an output only fall")]
     IncorrectAmounts,
-    /// Dutch: both sides move.
+    /// Dutch: input and outputs both decay.
     #[error("input and outputs both decay: only one side may")]
     InputAndOutputDecay,
-    /// V3 Dutch: more points than there is room for, or points in no order.
+    /// V3 Dutch: the curve has more than 16 points.
     #[error("the decay curve has more than 16 points")]
     InvalidDecayCurve,
-    /// The cosignature is not the named cosigner's over these additions.
+    /// The cosignature is not the cosigner's signature of this data.
     #[error("the cosignature is not by the order's cosigner over this order")]
     InvalidCosignature,
-    /// The cosigner asks for more input than the swapper offered.
+    /// The cosigner's input exceeds the order's.
     #[error("the cosigner's input is larger than the order's")]
     InvalidCosignerInput,
-    /// The cosigner offers less output than the swapper asked for, or not one amount for each output.
+    /// The cosigner's outputs are below the order's, or their number differs.
     #[error("the cosigner's outputs are smaller than the order's, or not as many")]
     InvalidCosignerOutput,
-    /// Another filler has the sole right for now.
+    /// Another filler has exclusivity at this moment.
     #[error("another filler has the sole right to fill until the decay starts")]
     NoExclusiveOverride,
-    /// Dutch and V2 Dutch: the order has ended; it is Permit2 that says so.
+    /// Dutch and V2 Dutch: the deadline has passed, as Permit2 reports it.
     #[error("the order's deadline has passed")]
     SignatureExpired,
-    /// V3 Dutch: the order has ended.
+    /// V3 Dutch: the deadline has passed.
     #[error("the order's deadline has passed")]
     DeadlineReached,
-    /// Priority: the order has ended.
+    /// Priority: the deadline has passed.
     #[error("the order's deadline has passed")]
     InvalidDeadline,
-    /// Priority: the auction has not begun.
+    /// Priority: the auction has not started.
     #[error("the order cannot be filled before its auction's block")]
     OrderNotFillable,
-    /// Priority: both sides scale.
+    /// Priority: input and outputs both scale.
     #[error("input and outputs both scale with the priority fee: only one side may")]
     InputOutputScaling,
-    /// A number past 256 bits, on which the reactor reverts without a name.
+    /// Number beyond 256 bits, on which the reactor reverts without a reason.
     #[error("an amount does not fit 256 bits")]
     Overflow,
 }
 
 impl Order {
-    /// What the order takes and pays at `at`.
+    /// Resolves the order at `at`.
     ///
     /// # Errors
-    /// [`Revert`] where the reactor would refuse it.
+    /// Returns the [`Revert`] of the reactor.
     pub fn resolve(&self, at: &At) -> Result<Resolved, Revert> {
         let now = U256::from(at.timestamp);
         let resolved = match self {
@@ -144,7 +144,7 @@ impl Order {
         if self.info().deadline < now { Err(Revert::SignatureExpired) } else { Ok(resolved) }
     }
 
-    /// From the cosigner's block if it is earlier and signed, from the order's own in any case.
+    /// Checks the auction's start: the cosigner's block if it is earlier and signed, otherwise the order's own block.
     fn check_auction(&self, order: &EncodedPriorityOrder, at: &At) -> Result<(), Revert> {
         let block = U256::from(at.block);
         let mut opens = order.auctionStartBlock;
@@ -177,7 +177,7 @@ fn dutch(order: &EncodedExclusiveDutchOrder, at: &At, now: U256) -> Result<Resol
         return Err(Revert::InputAndOutputDecay);
     }
     let resolved = over_time(&order.input, &order.outputs, (from, until), now)?;
-    // The V1 reactor's `ExclusivityOverrideLib` rounds down where the later `ExclusivityLib` rounds up.
+    // The V1 reactor's `ExclusivityOverrideLib` rounds down, while the later `ExclusivityLib` rounds up.
     let (filler, bps) = (order.exclusiveFiller, order.exclusivityOverrideBps);
     resolved.with_exclusivity((at.filler, filler), from, bps, now, mul_div_down)
 }
@@ -194,7 +194,7 @@ fn dutch_v2(order: &EncodedV2DutchOrder, at: &At, now: U256) -> Result<Resolved,
     resolved.with_exclusivity((at.filler, filler), added.decayStartTime, bps, now, mul_div_up)
 }
 
-/// Both sides at `now`, moving between two times.
+/// Resolves input and outputs that decay between two times.
 fn over_time(
     input: &DutchInput,
     outputs: &[DutchOutput],
@@ -247,7 +247,7 @@ fn dutch_v3(order: &EncodedV3DutchOrder, at: &At) -> Result<Resolved, Revert> {
     resolved.with_exclusivity(fillers, start, added.exclusivityOverrideBps, block, mul_div_up)
 }
 
-/// By how much the base fee differs from the one the swapper reckoned with.
+/// Difference of the base fee from the one that the swapper assumed.
 struct BaseFeeRise {
     fell: bool,
     wei: U256,
@@ -260,7 +260,8 @@ impl BaseFeeRise {
         Ok(Self { fell: base_fee < starting, wei })
     }
 
-    /// What the difference is worth: rounded down where dearer gas costs the swapper, up where cheaper gas pays it.
+    /// Returns the value of the difference: rounded down if the fee has risen, at the swapper's cost, and up if it has
+    /// fallen.
     fn delta(&self, per_gwei: U256) -> Result<I256, Revert> {
         let size =
             if self.fell { mul_div_up(per_gwei, self.wei, GWEI)? } else { mul_div_down(per_gwei, self.wei, GWEI)? };
@@ -291,7 +292,7 @@ fn priority(order: &EncodedPriorityOrder, at: &At) -> Result<Resolved, Revert> {
     Ok(Resolved { token_in: order.input.token, amount_in, most_in: order.input.amount, outputs })
 }
 
-/// The start of an input after the cosigner's word: zero changes nothing, more than the order's is refused.
+/// Applies the cosigner's input: zero keeps the order's amount, a larger amount is rejected.
 fn overridden_input(start: U256, given: U256) -> Result<U256, Revert> {
     if given.is_zero() {
         Ok(start)
@@ -302,7 +303,7 @@ fn overridden_input(start: U256, given: U256) -> Result<U256, Revert> {
     }
 }
 
-/// The starts of the outputs after the cosigner's word: one for each, zero changes nothing, less is refused.
+/// Applies the cosigner's outputs, one for each: zero keeps the order's amount, a smaller amount is rejected.
 fn override_outputs(starts: Vec<&mut U256>, given: &[U256]) -> Result<(), Revert> {
     if starts.len() != given.len() {
         return Err(Revert::InvalidCosignerOutput);
@@ -319,7 +320,8 @@ fn override_outputs(starts: Vec<&mut U256>, given: &[U256]) -> Result<(), Revert
 }
 
 impl Resolved {
-    /// Up to and with `end`, anybody but the exclusive filler pays more, or nothing at all if the order says zero.
+    /// Applies exclusivity until `end`, inclusive: any filler but the exclusive one must pay the override on top, or
+    /// cannot fill if the override is zero.
     fn with_exclusivity(
         mut self,
         (filler, exclusive): (Address, Address),

@@ -1,4 +1,4 @@
-//! Faults in every field, drafts of every kind, and encodings that are refused.
+//! Tests of faults in every field, drafts of every kind, and rejected encodings.
 
 use alloy::primitives::{Address, Bytes, I256, U256, address};
 
@@ -193,7 +193,7 @@ fn a_first_dutch_order_keeps_itself_for_no_filler_until_its_end() {
         order.decayEndTime = U256::from(NOW + 120);
         Order::Dutch(order).faults(&EXPECTED)
     };
-    // Until a second before the deadline others come in after all.
+    // One second before the deadline, other fillers can still fill.
     assert_eq!(kept(119), []);
     let start = U256::from(NOW + 120);
     assert_eq!(
@@ -282,7 +282,7 @@ fn only_the_standard_encoding_is_read() {
         let longer = [bytes.as_slice(), &[0; 32]].concat();
         assert!(Order::decode(kind, &longer).is_err(), "{kind}");
         assert!(Order::decode(kind, &bytes[..bytes.len() - 1]).is_err(), "{kind}");
-        // The first word of the order info's first address: bits above it that a lenient reader drops.
+        // A non-zero byte in the padding of the first address, which a lenient decoder ignores.
         let mut dirty = bytes.clone();
         let reactor = bytes.windows(32).position(|word| word[12..] == *REACTOR && word[..12] == [0; 12]).unwrap();
         dirty[reactor] = 1;

@@ -1,6 +1,6 @@
-//! What is wrong with an order, before anybody signs it and after the cosigner added to it; and what it can cost.
+//! Validation of an order, before it is signed and after its cosignature, and the bounds of its cost.
 //!
-//! Every fault is reported, not only the first. Not here: policy (see `safety`) and what only a chain knows.
+//! All faults are reported, not only the first. Not here: policy (see `safety`), and state known only on chain.
 
 use alloy::primitives::{Address, I256, U256};
 
@@ -9,178 +9,178 @@ use super::resolve::Amount;
 use super::{Order, Revert};
 use bardo_abi::uniswapx::NonlinearDutchDecay;
 
-/// What an order is held against.
+/// Expected values of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
-    /// The chain it is for.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// The time, in seconds since the Unix epoch.
+    /// Current time, in seconds since the Unix epoch.
     pub now: u64,
-    /// The reactor of its kind on that chain.
+    /// Reactor of the order kind on that chain.
     pub reactor: Address,
-    /// Who signs.
+    /// Account that signs.
     pub swapper: Address,
-    /// Who must receive everything.
+    /// Account that must receive all outputs.
     pub recipient: Address,
-    /// The order service's cosigner.
+    /// Cosigner of the order service.
     pub cosigner: Address,
 }
 
-/// One thing that is wrong with an order.
+/// Fault of an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not the reactor of this kind on this chain.
+    /// Another reactor than expected.
     #[error("the order names reactor {found}, but orders of this kind are settled by {expected}")]
     Reactor {
-        /// In the order.
+        /// Reactor in the order.
         found: Address,
-        /// Right.
+        /// Reactor that was expected.
         expected: Address,
     },
-    /// Somebody else's order.
+    /// Order of another swapper.
     #[error("the order is {found}'s, but {expected} would sign it")]
     Swapper {
-        /// In the order.
+        /// Swapper in the order.
         found: Address,
-        /// Right.
+        /// Swapper that was expected.
         expected: Address,
     },
-    /// It has ended.
+    /// Deadline that has passed.
     #[error("the deadline {deadline} is not in the future: it is {now} now")]
     DeadlinePassed {
-        /// In the order.
+        /// Deadline in the order, in seconds since the Unix epoch.
         deadline: U256,
-        /// The time.
+        /// Current time, in seconds since the Unix epoch.
         now: u64,
     },
-    /// Its own check, which could refuse every filler but one.
+    /// Validation contract, which could reject every filler but one.
     #[error("the order lets contract {0} decide who may fill it: leave the validation contract out")]
     ValidationContract(Address),
-    /// Data for a check that is not there.
+    /// Validation data without a validation contract.
     #[error("the order carries validation data without a validation contract: leave it out")]
     ValidationData,
-    /// Nobody, or somebody unknown, cosigns.
+    /// Missing or unknown cosigner.
     #[error("the order names cosigner {found}, but the order service's cosigner is {expected}")]
     Cosigner {
-        /// In the order.
+        /// Cosigner in the order.
         found: Address,
-        /// Right.
+        /// Cosigner that was expected.
         expected: Address,
     },
-    /// It pays nothing.
+    /// Order without outputs.
     #[error("the order has no output: name what is to be received")]
     NoOutput,
-    /// Somebody else receives.
+    /// Output for another recipient.
     #[error("output {index} goes to {found}, but everything must go to {expected}")]
     Recipient {
-        /// Which output, from zero.
+        /// Index of the output, from zero.
         index: usize,
-        /// In the order.
+        /// Recipient in the order.
         found: Address,
-        /// Right.
+        /// Recipient that was expected.
         expected: Address,
     },
-    /// Paid and received are the same.
+    /// Output in the input token.
     #[error("output {index} is in the token that is paid")]
     SameToken {
-        /// Which output, from zero.
+        /// Index of the output, from zero.
         index: usize,
     },
-    /// The input can be nothing.
+    /// Input amount of zero.
     #[error("the input is zero: name what is to be paid")]
     ZeroInput,
-    /// An output can be nothing.
+    /// Output that can be zero.
     #[error("output {index} can become zero: name the least that is accepted")]
     ZeroOutput {
-        /// Which output, from zero.
+        /// Index of the output, from zero.
         index: usize,
     },
-    /// The input falls.
+    /// Input that falls during the auction.
     #[error("the input starts above its end: it may only rise")]
     InputFalls,
-    /// An output rises.
+    /// Output that rises during the auction.
     #[error("output {index} starts below its end: it may only fall")]
     OutputRises {
-        /// Which output, from zero.
+        /// Index of the output, from zero.
         index: usize,
     },
-    /// Input and outputs both move.
+    /// Auction in which input and outputs both move.
     #[error("input and outputs both move: one side must be fixed")]
     BothMove,
-    /// The decay ends before, or when, it starts.
+    /// Decay whose end is not after its start.
     #[error("the decay ends at {end}, which is not after its start at {start}")]
     DecayEndsBeforeStart {
-        /// When it starts.
+        /// Start of the decay.
         start: U256,
-        /// When it ends.
+        /// End of the decay.
         end: U256,
     },
-    /// The decay goes on after the order has ended; the reactor refuses that.
+    /// Decay that ends after the deadline, which the reactor rejects.
     #[error("the decay ends at {end}, after the deadline {deadline}: end it at the deadline or before")]
     DecayEndsAfterDeadline {
-        /// When it ends.
+        /// End of the decay.
         end: U256,
-        /// The deadline.
+        /// Deadline of the order.
         deadline: U256,
     },
-    /// A curve that cannot be read in one way.
+    /// Ambiguous decay curve.
     #[error("a decay curve must have at most 16 points at rising distances of at least one block")]
     Curve,
-    /// An amount past what can be counted.
+    /// Amount too large for a decay curve.
     #[error("an amount is too large for a decay curve (2^255 or more)")]
     TooLarge,
-    /// Not one override for each output.
+    /// Number of cosigned amounts that differs from the number of outputs.
     #[error("the cosigner gave {given} output amounts for {outputs} outputs: one is needed for each, zero to keep it")]
     OverrideCount {
-        /// How many there are.
+        /// Number of cosigned amounts.
         given: usize,
-        /// How many there must be.
+        /// Number of outputs.
         outputs: usize,
     },
-    /// The cosigner takes more.
+    /// Cosigned input above the order's start.
     #[error("the cosigner's input {given} is above the order's start {start}")]
     InputOverride {
-        /// The cosigner's.
+        /// Amount given by the cosigner.
         given: U256,
-        /// The order's.
+        /// Start amount of the order.
         start: U256,
     },
-    /// The cosigner pays less.
+    /// Cosigned output below the order's start.
     #[error("the cosigner's amount {given} for output {index} is below the order's start {start}")]
     OutputOverride {
-        /// Which output, from zero.
+        /// Index of the output, from zero.
         index: usize,
-        /// The cosigner's.
+        /// Amount given by the cosigner.
         given: U256,
-        /// The order's.
+        /// Start amount of the order.
         start: U256,
     },
-    /// One filler alone, until the end.
+    /// Exclusivity for one filler until the deadline.
     #[error("only {filler} could ever fill the order: exclusivity must end before the deadline")]
     ExclusiveToTheEnd {
-        /// Who.
+        /// Address of the exclusive filler.
         filler: Address,
     },
-    /// The cosignature does not hold.
+    /// Cosignature that does not verify.
     #[error("the cosignature is not by {cosigner} over this order and these amounts")]
     Cosignature {
-        /// Who should have signed.
+        /// Cosigner that was expected.
         cosigner: Address,
     },
 }
 
-/// What an order can cost and must bring, whatever the moment, the cosigner and the filler.
+/// Bounds of an order's cost and proceeds, for any moment, cosigner and filler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// The token paid.
+    /// Address of the input token.
     pub token_in: Address,
-    /// The most of it.
+    /// Maximum input, in raw units.
     pub most_in: U256,
-    /// The least of each output.
+    /// Minimum of each output.
     pub least_out: Vec<Amount>,
 }
 
-/// One output, as far as all kinds have it.
+/// Common fields of an output of any order kind.
 struct Side {
     token: Address,
     start: U256,
@@ -189,7 +189,7 @@ struct Side {
 }
 
 impl Order {
-    /// What is wrong with the part that the swapper signs.
+    /// Returns all faults in the part that the swapper signs.
     pub fn faults(&self, expected: &Expectation) -> Vec<Fault> {
         let mut faults = Vec::new();
         let info = self.info();
@@ -271,7 +271,7 @@ impl Order {
         }
     }
 
-    /// What is wrong with what the cosigner added, its signature included.
+    /// Returns all faults in the cosigner's data, including its signature.
     pub fn cosigner_faults(&self, chain_id: u64) -> Vec<Fault> {
         let mut faults = Vec::new();
         match self {
@@ -287,7 +287,7 @@ impl Order {
                 self.override_faults(added.inputAmount, &added.outputAmounts, &mut faults);
             }
             Self::Priority(order) => {
-                // Until the cosigner's block matters nothing of it is read, so an order without one is sound.
+                // The reactor ignores unused cosigner data, so an order without it is valid.
                 let unsigned = order.cosignature.is_empty() && order.cosignerData.auctionTargetBlock.is_zero();
                 if unsigned {
                     return faults;
@@ -316,7 +316,7 @@ impl Order {
         }
     }
 
-    /// What the order can cost at most and must bring at least.
+    /// Returns the maximum input and the minimum outputs.
     pub fn bounds(&self) -> Bounds {
         let least = |side: Side| Amount { token: side.token, amount: side.least, recipient: side.recipient };
         Bounds {
@@ -326,7 +326,7 @@ impl Order {
         }
     }
 
-    /// The input at first and at most.
+    /// Returns the input's start and maximum amounts.
     fn input(&self) -> (U256, U256) {
         match self {
             Self::Dutch(order) => (order.input.startAmount, order.input.endAmount),

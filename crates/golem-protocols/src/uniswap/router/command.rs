@@ -1,5 +1,5 @@
-//! Single commands of the Universal Router. Their inputs are ABI-encoded tuples, never packed; only
-//! the V3 path inside one is packed, and reversed where the output is exact.
+//! Commands of the Universal Router. Their inputs are ABI-encoded tuples; only a V3 path within them is packed, and
+//! reversed for an exact output.
 //!
 //! Formats: <https://github.com/Uniswap/universal-router>, `contracts/base/Dispatcher.sol`.
 
@@ -9,156 +9,155 @@ use alloy::sol_types::SolValue;
 use super::Version;
 use golem_chain::permit2::PermitSingle;
 
-/// Bytes of a fee in a packed V3 path.
+/// Length of a fee in a packed V3 path, in bytes.
 const FEE_BYTES: usize = 3;
-/// Bytes of a token and the fee after it.
+/// Length of a token and its fee in a packed V3 path, in bytes.
 const STEP_BYTES: usize = Address::len_bytes() + FEE_BYTES;
-/// A fee has 24 bits.
+/// Maximum fee, which has 24 bits.
 const MAX_FEE: u32 = (1 << 24) - 1;
 
-/// What the router can be told to do, as far as Bardo tells it.
+/// Supported command of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// A swap through pools of one version.
+    /// Swap through pools of one version.
     Swap(Swap),
-    /// Hands a signed allowance to Permit2.
+    /// Submits a signed allowance to Permit2.
     Permit2Permit {
-        /// What was signed.
+        /// Permit that was signed.
         permit: PermitSingle,
-        /// The signature.
+        /// Signature of the permit.
         signature: Bytes,
     },
-    /// Wraps the chain's coin that the router holds.
+    /// Wraps native tokens that the router holds.
     WrapEth {
-        /// Who gets the wrapped coin.
+        /// Recipient of the wrapped tokens.
         recipient: Address,
-        /// Wei, or [`WHOLE_BALANCE`](super::WHOLE_BALANCE).
+        /// Amount in wei, or [`WHOLE_BALANCE`](super::WHOLE_BALANCE).
         amount: U256,
     },
-    /// Unwraps all the wrapped coin that the router holds.
+    /// Unwraps all wrapped native tokens that the router holds.
     UnwrapWeth {
-        /// Who gets the coin.
+        /// Recipient of the native tokens.
         recipient: Address,
-        /// Least wei; less reverts.
+        /// Minimum amount in wei; a smaller one reverts.
         amount_min: U256,
     },
-    /// Sends on all the router holds of a token.
+    /// Sends the router's whole balance of a token.
     Sweep {
-        /// The token; the zero address is the chain's coin.
+        /// Token; the zero address is the native token.
         token: Address,
-        /// Who gets it.
+        /// Recipient of the tokens.
         recipient: Address,
-        /// Least amount; less reverts.
+        /// Minimum amount in raw units; a smaller one reverts.
         amount_min: U256,
     },
-    /// Sends on a share of what the router holds of a token.
+    /// Sends a share of the router's balance of a token.
     PayPortion {
-        /// The token; the zero address is the chain's coin.
+        /// Token; the zero address is the native token.
         token: Address,
-        /// Who gets it.
+        /// Recipient of the tokens.
         recipient: Address,
-        /// Share in basis points.
+        /// Share of the balance, in basis points.
         bips: U256,
     },
 }
 
-/// A swap command.
+/// Swap command of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
-    /// Through which pools.
+    /// Path through the pools.
     pub path: Path,
-    /// Amount and bound.
+    /// Fixed amount, and the bound of the other one.
     pub exact: Exactness,
-    /// Who gets the output.
+    /// Recipient of the output.
     pub recipient: Address,
-    /// Whether the caller pays through Permit2, or the router from what it holds.
+    /// True if the caller pays through Permit2; false if the router pays from its balance.
     pub payer_is_user: bool,
-    /// Lowest price per hop, times 10^36, for routers from 2.1.1 on; empty for no bound.
+    /// Minimum price per hop, times 10^36, for routers from 2.1.1 on; empty for no bound.
     pub min_hop_prices: Vec<U256>,
 }
 
-/// The fixed side of a swap and the bound on the other, in raw units.
+/// Fixed amount of a swap and the bound of the other one, in raw units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exactness {
-    /// Exactly this much is paid.
+    /// Exact input amount.
     In {
-        /// Paid.
+        /// Input amount in raw units.
         amount: U256,
-        /// Least received; less reverts.
+        /// Minimum output; a smaller one reverts.
         out_min: U256,
     },
-    /// Exactly this much is received.
+    /// Exact output amount.
     Out {
-        /// Received.
+        /// Output amount in raw units.
         amount: U256,
-        /// Most paid; more reverts.
+        /// Maximum input; a larger one reverts.
         in_max: U256,
     },
 }
 
-/// The pools of a swap command, in the order of the trade.
+/// Path of a swap command, in trading order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Path {
-    /// Tokens; each neighbouring two name a pair.
+    /// Tokens of a V2 path; each adjacent two identify a pair.
     V2(Vec<Address>),
-    /// Tokens and the fees between them.
+    /// Tokens of a V3 path with the fees between them.
     V3(V3Path),
 }
 
-/// A path through V3 pools, in the order of the trade whichever side is exact.
+/// Path through V3 pools, in trading order for exact input and exact output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct V3Path {
     first: Address,
-    /// Fee in hundredths of a basis point, and the token behind that pool.
+    /// Fee in hundredths of a basis point, and output token of each pool.
     steps: Vec<(u32, Address)>,
 }
 
-/// Why a command is not used.
+/// Error for a command that is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// The contract has it and Bardo does not.
+    /// Command of the contract that Bardo does not use.
     #[error("{name} (0x{code:02x}) is not used by Bardo")]
     Refused {
-        /// Its byte, flags included.
+        /// Command byte, including flags.
         code: u8,
-        /// Its name in the contract.
+        /// Name in the contract.
         name: &'static str,
     },
-    /// Its failure would be passed over.
+    /// Command whose failure would be ignored.
     #[error("0x{code:02x} may fail without undoing the rest, which Bardo never allows")]
     MayFail {
-        /// Its byte, flags included.
+        /// Command byte, including flags.
         code: u8,
     },
-    /// Its input is not what such a command takes.
+    /// Invalid command input.
     #[error("the input of 0x{code:02x} is not what it takes: {input}")]
     Malformed {
-        /// Its byte.
+        /// Byte of the command.
         code: u8,
-        /// The input, shortened.
+        /// Start of the input, as hexadecimal digits.
         input: String,
     },
 }
 
 impl V3Path {
-    /// A path from `first` through pools of the given fees to the tokens behind them. Nothing for a path
-    /// without a pool or a fee of more than 24 bits.
+    /// Creates a path from `first` through pools of the given fees to their output tokens. `None` for a path without
+    /// pools, or a fee above 24 bits.
     pub fn new(first: Address, steps: Vec<(u32, Address)>) -> Option<Self> {
         (!steps.is_empty() && steps.iter().all(|(fee, _)| *fee <= MAX_FEE)).then_some(Self { first, steps })
     }
 
-    /// The token paid.
+    /// Returns the input token.
     pub fn first(&self) -> Address {
         self.first
     }
 
-    /// Fee and token of each hop.
+    /// Returns fee and output token of each hop.
     pub fn steps(&self) -> &[(u32, Address)] {
         &self.steps
     }
 
-    /// The path as the router takes it: tokens and fees packed, from the last token to the first where
-    /// the output is exact.
+    /// Packs tokens and fees for the router; from the last token to the first for an exact output.
     pub fn pack(&self, exact_output: bool) -> Bytes {
         let path = if exact_output { self.reversed() } else { self.clone() };
         let mut packed = path.first.to_vec();
@@ -170,7 +169,7 @@ impl V3Path {
         packed.into()
     }
 
-    /// Reads a packed path.
+    /// Parses a packed path; `None` if its length or a fee is invalid.
     pub fn unpack(packed: &[u8], exact_output: bool) -> Option<Self> {
         let (first, rest) = packed.split_first_chunk::<{ Address::len_bytes() }>()?;
         if rest.len() % STEP_BYTES != 0 {
@@ -198,7 +197,7 @@ impl V3Path {
 }
 
 impl Command {
-    /// The byte that names it.
+    /// Returns the command byte.
     pub fn code(&self) -> u8 {
         match self {
             Self::Swap(Swap { path: Path::V3(_), exact: Exactness::In { .. }, .. }) => 0x00,
@@ -213,7 +212,7 @@ impl Command {
         }
     }
 
-    /// Its input, for a router of this version.
+    /// Returns the ABI-encoded input for a router of this version.
     pub fn input(&self, version: Version) -> Bytes {
         match self {
             Self::Swap(swap) => swap.input(version),
@@ -226,10 +225,10 @@ impl Command {
         .into()
     }
 
-    /// Reads one command.
+    /// Decodes one command.
     ///
     /// # Errors
-    /// A [`CommandError`] for a command that is not one of these, may fail, or has a broken input.
+    /// Returns a [`CommandError`] for an unsupported command, one that may fail, or an invalid input.
     pub fn decode(code: u8, input: &[u8], version: Version) -> Result<Self, CommandError> {
         if code & 0x80 != 0 {
             return Err(CommandError::MayFail { code });
@@ -310,7 +309,7 @@ impl Swap {
     }
 }
 
-/// What the contract calls a command that Bardo does not use.
+/// Returns the contract's name of a command that Bardo does not use.
 fn refused_name(code: u8) -> &'static str {
     match code {
         0x02 => "PERMIT2_TRANSFER_FROM",

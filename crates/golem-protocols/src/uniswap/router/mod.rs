@@ -1,16 +1,15 @@
-//! The Universal Router: from a route to the transaction that trades it, and back from calldata to
-//! what it would do.
+//! Universal Router: converts a route to a transaction, and decodes calldata.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `command` | single commands and their inputs, encoded and decoded |
+//! | `command` | commands and their inputs, encoded and decoded |
 //! | `plan` | a [`Route`](super::routing::Route) as commands |
 //!
-//! Only the commands in [`Command`] exist here. The others of the contract (V4, bridges, position
-//! managers, sub-plans, transfers out of Permit2) are refused by name: the devnet's router was built
-//! without what they call, and nothing of Bardo's needs them.
+//! Only the commands in [`Command`] are supported. The contract's other commands (V4, bridges, position managers,
+//! sub-plans, transfers out of Permit2) are rejected by name. The devnet's router is built without their dependencies,
+//! and Bardo does not need them.
 //!
-//! Not here: whether a trade is wise (see `safety`), and who signs it (see `custody`).
+//! Not here: judging a trade (see `safety`), and signing (see `custody`).
 
 mod command;
 mod plan;
@@ -24,24 +23,24 @@ use golem_chain::network::Contract;
 pub use command::{Command, CommandError, Exactness, Path, Swap, V3Path};
 pub use plan::{PlanError, Portion, Recipient, SwapRequest, Trade, plan};
 
-/// A recipient that means whoever calls the router.
+/// Recipient constant for the caller of the router.
 pub const CALLER: Address = address!("0x0000000000000000000000000000000000000001");
-/// A recipient that means the router itself.
+/// Recipient constant for the router itself.
 pub const THE_ROUTER: Address = address!("0x0000000000000000000000000000000000000002");
-/// An amount that means all the router has of the token.
+/// Amount constant for the router's whole balance of a token.
 pub const WHOLE_BALANCE: U256 = U256::from_limbs([0, 0, 0, 1 << 63]);
 
-/// How a router takes the inputs of its V2 and V3 swaps.
+/// Input encoding of a router's V2 and V3 swaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// 2.0 and 2.1.0.
+    /// Encoding of routers 2.0 and 2.1.0.
     V2_0,
-    /// 2.1.1 and later: swaps end in `uint256[] minHopPriceX36`, empty for no bound per hop.
+    /// Encoding of routers from 2.1.1 on: swap inputs end in `uint256[] minHopPriceX36`, empty for no bound per hop.
     V2_1_1,
 }
 
 impl Version {
-    /// The form that a router of the address book takes; nothing for a contract that is no Universal Router.
+    /// Returns the encoding of a router in the address book; `None` for any other contract.
     pub const fn of(contract: Contract) -> Option<Self> {
         match contract {
             Contract::UniversalRouter => Some(Self::V2_0),
@@ -52,7 +51,7 @@ impl Version {
         }
     }
 
-    /// How services that build calls for a router name the form.
+    /// Returns the version name that services use for this encoding.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V2_0 => "2.0",
@@ -61,44 +60,44 @@ impl Version {
     }
 }
 
-/// What the router is called with.
+/// Call of the router's `execute`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// What it does, in order. Any failure undoes all of it.
+    /// Commands in order. The failure of any command reverts all of them.
     pub commands: Vec<Command>,
-    /// Second since the Unix epoch after which the router refuses; nothing for never.
+    /// Deadline in seconds since the Unix epoch; `None` for no deadline.
     pub deadline: Option<U256>,
 }
 
-/// Why calldata is not understood.
+/// Error in decoding calldata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Another function, or broken encoding.
+    /// Call of another function, or invalid encoding.
     #[error("this is no call of the Universal Router's execute")]
     NotExecute,
-    /// Commands and inputs differ in number.
+    /// Different numbers of commands and inputs.
     #[error("{commands} commands come with {inputs} inputs: there must be one input for each")]
     Uneven {
-        /// Commands.
+        /// Number of commands.
         commands: usize,
-        /// Inputs.
+        /// Number of inputs.
         inputs: usize,
     },
-    /// One command is refused or broken.
+    /// Unsupported or invalid command.
     #[error("command {index}: {error}")]
     Command {
-        /// Which, from 0.
+        /// Index of the command, from zero.
         index: usize,
-        /// What is wrong.
+        /// Error of the command.
         error: CommandError,
     },
-    /// It reads well and is not what encoding what was read gives: something is hidden between the fields.
+    /// Calldata that decodes, but differs from its re-encoding: it hides data between the fields.
     #[error("the calldata holds more than its fields: encoded again it differs")]
     NotCanonical,
 }
 
 impl Execution {
-    /// The calldata, for a router of this version.
+    /// Returns the calldata for a router of this version.
     pub fn encode(&self, version: Version) -> Bytes {
         let commands = self.commands.iter().map(Command::code).collect::<Vec<u8>>().into();
         let inputs = self.commands.iter().map(|command| command.input(version)).collect();
@@ -109,10 +108,10 @@ impl Execution {
         .into()
     }
 
-    /// Reads calldata for a router of this version.
+    /// Decodes calldata for a router of this version.
     ///
     /// # Errors
-    /// A [`DecodeError`] for anything that this module would not have written itself.
+    /// Returns a [`DecodeError`] for calldata that [`Self::encode`] would not produce.
     pub fn decode(calldata: &[u8], version: Version) -> Result<Self, DecodeError> {
         use UniversalRouter::UniversalRouterCalls as Calls;
         let (codes, inputs, deadline) = match Calls::abi_decode(calldata).map_err(|_| DecodeError::NotExecute)? {
@@ -129,8 +128,8 @@ impl Execution {
         if *execution.encode(version) == *calldata { Ok(execution) } else { Err(DecodeError::NotCanonical) }
     }
 
-    /// Where in the calldata the 65 bytes of the first permit's signature stand; nothing without a
-    /// permit, or with a signature of another length.
+    /// Returns the offset of the first permit's 65-byte signature in the calldata. `None` without a permit, or with a
+    /// signature of another length.
     pub fn signature_offset(&self, version: Version) -> Option<usize> {
         let at = self.commands.iter().position(|command| matches!(command, Command::Permit2Permit { .. }))?;
         let Some(Command::Permit2Permit { signature, .. }) = self.commands.get(at) else { return None };
@@ -142,16 +141,17 @@ impl Execution {
             let bytes = calldata.get(4 + offset..4 + offset + 32)?;
             usize::try_from(U256::try_from_be_slice(bytes)?).ok()
         };
-        // The second argument is the list of inputs: its length, then where each begins, counted from there.
+        // The second argument is the array of inputs: its length, then the offset of each element relative to the
+        // position after the length.
         let inputs = word(32)? + 32;
         let input = inputs + word(inputs + 32 * at)? + 32;
-        // Six words of permit, then where the signature begins: its length, then itself.
+        // Six words of permit precede the signature's offset; the signature starts with its length.
         let signature = input + word(input + 6 * 32)? + 32;
         Some(4 + signature)
     }
 }
 
-/// Length of a signature as Permit2 takes it from a key: r, s, v.
+/// Length of a signature that Permit2 accepts from a key: r, s, v.
 pub const SIGNATURE_BYTES: usize = 65;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! From a route to commands, in the order in which Uniswap's own SDK puts them.
+//! Conversion of a route to router commands, in the order of Uniswap's own SDK.
 //!
-//! Amounts a trader loses silently are what this file is about: what the router holds at the end is
-//! swept to the recipient, every path has a bound, and coin that was sent and not spent comes back.
+//! The plan prevents silent losses: the router's final balance is swept to the recipient, every path has a bound, and
+//! native tokens that were sent but not spent are returned.
 
 use alloy::primitives::{Address, U256};
 
@@ -11,97 +11,97 @@ use crate::uniswap::routing::{Hop, Leg, Route};
 use bardo_base::units::BasisPoints;
 use golem_chain::permit2::PermitSingle;
 
-/// From how many paths on an exact input is bounded once over all paths instead of path by path: fewer
-/// reverts, for the price of one more transfer.
+/// Minimum number of paths from which an exact input has one bound over all paths instead of one per path. This causes
+/// fewer reverts, at the cost of one more transfer.
 const BOUND_TOGETHER_FROM: usize = 3;
 
-/// Who gets the output.
+/// Recipient of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient {
-    /// Whoever calls the router.
+    /// Caller of the router.
     Caller,
-    /// This account.
+    /// Account with this address.
     Account(Address),
 }
 
-/// A share of the output for somebody else, as interfaces take it.
+/// Share of the output for a third party, such as an interface fee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Portion {
-    /// Who gets it.
+    /// Recipient of the share.
     pub recipient: Address,
-    /// How much of the output.
+    /// Share of the output.
     pub share: BasisPoints,
 }
 
-/// What is to be traded.
+/// Trade to be converted.
 #[derive(Debug, Clone)]
 pub struct SwapRequest<'a> {
-    /// The route.
+    /// Route of the trade.
     pub route: &'a Route,
-    /// Whether the chain's coin is paid, and wrapped on the way.
+    /// True if the native token is paid; it is then wrapped first.
     pub native_in: bool,
-    /// Whether the chain's coin is received, unwrapped on the way.
+    /// True if the native token is received; it is then unwrapped last.
     pub native_out: bool,
-    /// How far the open side may be off the route's amount.
+    /// Slippage tolerance of the amount that is not fixed.
     pub slippage: BasisPoints,
-    /// Who gets the output.
+    /// Recipient of the output.
     pub recipient: Recipient,
-    /// An allowance for the router, handed to Permit2 first: what is signed, and the signature.
+    /// Permit with its signature, which is submitted to Permit2 first.
     pub permit: Option<(PermitSingle, alloy::primitives::Bytes)>,
-    /// A share of the output for somebody else.
+    /// Share of the output for a third party.
     pub portion: Option<Portion>,
-    /// Whether an exact input over two paths is bounded once, over both, as one over more always is:
-    /// then the least is exact to the unit, for the price of one more transfer.
+    /// True if an exact input over two paths has one bound over both, as with more paths. The minimum is then exact to
+    /// the unit, at the cost of one more transfer.
     pub one_bound: bool,
-    /// Second since the Unix epoch after which the router refuses.
+    /// Deadline in seconds since the Unix epoch; `None` for no deadline.
     pub deadline: Option<U256>,
 }
 
-/// A trade as one call of the router.
+/// Trade as one call of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trade {
-    /// The call.
+    /// Call of the router.
     pub execution: Execution,
-    /// Wei to send along.
+    /// Native tokens sent with the call, in wei.
     pub value: U256,
-    /// The most the caller pays, in raw units; exactly this much where the input is exact.
+    /// Maximum that the caller pays, in raw units; exactly this amount for an exact input.
     pub amount_in_max: U256,
-    /// The least the recipient gets, a portion not taken off, in raw units. The contract enforces it.
+    /// Minimum that the recipient gets before a portion is deducted, in raw units. The contract enforces it.
     pub amount_out_min: U256,
 }
 
-/// Why a route cannot be one call.
+/// Error for a route that cannot be one call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// No pools.
+    /// Path without pools.
     #[error("the route has a path without pools")]
     Empty,
-    /// An exact output over pools of two versions.
+    /// Exact output over pools of two versions.
     #[error("a path through V2 and V3 pools cannot have an exact output: ask for an exact input")]
     MixedExactOutput,
-    /// An address that the router reads as something else.
+    /// Recipient address with a special meaning for the router.
     #[error("{0} cannot receive: the router reads this address as a word of its own, or burns what it gets")]
     ReservedRecipient(Address),
-    /// A permit for a coin that is sent along.
+    /// Permit for the native token.
     #[error("the chain's own coin needs no permit: leave it out")]
     PermitForCoin,
-    /// A permit that is not for what is paid.
+    /// Permit for another token than the input token.
     #[error("the permit is for {permitted}, the route pays {paid}")]
     PermitForAnother {
         /// Token of the permit.
         permitted: Address,
-        /// Token of the route.
+        /// Input token of the route.
         paid: Address,
     },
-    /// With slippage, more than can be counted.
+    /// Amount that overflows with slippage.
     #[error("with slippage the amount is above 2^256 - 1")]
     TooLarge,
 }
 
-/// The call that trades `request`.
+/// Converts `request` to a router call.
 ///
 /// # Errors
-/// See [`PlanError`].
+/// Returns a [`PlanError`] if the route cannot be one call.
 pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
     let SwapRequest { route, slippage, .. } = *request;
     let recipient = match request.recipient {
@@ -128,8 +128,8 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
     if request.native_in {
         commands.push(Command::WrapEth { recipient: THE_ROUTER, amount: amount_in_max });
     }
-    // The router's V2 exact output bounds what is paid and not what arrives, so its output goes through
-    // the router, where the sweep bounds it.
+    // The router's V2 exact output bounds the input, not the received amount. The output therefore goes through the
+    // router, where the sweep bounds it.
     let v2_exact_output =
         exact_output && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
     let together_from = if request.one_bound { 2 } else { BOUND_TOGETHER_FROM };
@@ -141,7 +141,7 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
             Exactness::Out { amount: leg.amount_out, in_max: at_most(leg.amount_in, slippage)? }
         } else {
             let least = slippage.minimum_out(leg.amount_out);
-            // The legs' outputs add up to the route's, which fits.
+            // The legs' outputs add up to the route's output, which fits.
             bounded_by_leg = bounded_by_leg.saturating_add(least);
             Exactness::In { amount: leg.amount_in, out_min: if through_router { U256::ZERO } else { least } }
         };
@@ -180,7 +180,7 @@ fn at_most(amount: U256, slippage: BasisPoints) -> Result<U256, PlanError> {
     slippage.maximum_in(amount).map_err(|_| PlanError::TooLarge)
 }
 
-/// One leg: one command for each run of pools of one version.
+/// Adds the commands of one leg: one for each run of pools of the same version.
 fn path_commands(
     leg: &Leg,
     exact: Exactness,
@@ -199,7 +199,7 @@ fn path_commands(
                 out_min: if at == last { out_min } else { U256::ZERO },
             },
         };
-        // A pair can be paid directly by the swap before it; a V3 pool asks the router.
+        // A pair can receive the previous swap's output directly; a V3 pool takes it from the router.
         let next = sections.get(at + 1).and_then(|next| next.first());
         let to = match next {
             None => recipient,

@@ -1,4 +1,4 @@
-//! What vectors do not show: reversed paths, mixed paths, splits, and calldata that is refused.
+//! Tests beyond the vectors: reversed paths, mixed paths, splits, and rejected calldata.
 
 use alloy::primitives::aliases::{U48, U160};
 
@@ -178,7 +178,7 @@ fn the_signature_is_where_the_offset_says() {
         for deadline in [Some(number(7)), None] {
             execution.deadline = deadline;
             for extra in 0..3 {
-                // Commands before the permit move it.
+                // Commands before the permit shift its position.
                 let mut moved = execution.clone();
                 let filler = Command::WrapEth { recipient: THE_ROUTER, amount: number(1) };
                 (0..extra).for_each(|_| moved.commands.insert(0, filler.clone()));
@@ -201,11 +201,11 @@ fn calldata_that_is_not_ours_is_refused() {
     let calldata = execution.encode(Version::V2_0);
     assert_eq!(Execution::decode(&calldata, Version::V2_0), Ok(execution.clone()));
     assert_eq!(Execution::decode(&calldata[4..], Version::V2_0), Err(DecodeError::NotExecute));
-    // Bytes after the end, which the contract would not read.
+    // Bytes after the end, which the contract would ignore.
     let longer = [calldata.as_ref(), &[0; 32]].concat();
     assert_eq!(Execution::decode(&longer, Version::V2_0), Err(DecodeError::NotCanonical));
 
-    // A sub-plan, a command that may fail, and the commands of protocols that are not here.
+    // A sub-plan, a command that may fail, and commands of unsupported protocols.
     let with_code = |code: u8| {
         let call = UniversalRouter::execute_0Call {
             commands: vec![code].into(),

@@ -1,8 +1,7 @@
-//! What a path can give at most, for little work: the product of its pools' prices after fees.
+//! Cheap upper bound of a path's output: the product of its pools' prices after fees.
 //!
-//! A pool never gives more than its price times the input less the fee: the trade moves the price
-//! against itself and every rounding is the pool's gain. The search orders paths by this bound and
-//! stops where no bound left can win.
+//! A pool never gives more than its price times the input after the fee: the trade moves the price against itself, and
+//! all rounding favours the pool. The search sorts paths by this bound and stops when no remaining bound can win.
 
 use alloy::primitives::U256;
 use num_bigint::BigUint;
@@ -11,11 +10,11 @@ use crate::uniswap::pool::{Exact, Pool};
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::v3::FEE_WHOLE;
 
-/// A rounded factor `mantissa × 2^exponent`, its highest bit set. The way it was rounded is the
-/// way its products are: up where it bounds what comes out, down where it bounds what goes in.
+/// Rounded factor `mantissa × 2^exponent` with its highest bit set. Its products are rounded in the same direction: up
+/// for bounds on the output, down for bounds on the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rate {
-    /// First, so that rates order by value.
+    /// Declared first, so that the derived order compares by value.
     exponent: i32,
     mantissa: u64,
 }
@@ -23,10 +22,10 @@ pub(super) struct Rate {
 impl Rate {
     pub(super) const ONE: Self = Self { mantissa: 1 << 63, exponent: -63 };
 
-    /// `numerator / denominator`, both above zero.
+    /// Computes `numerator / denominator`; both must be positive.
     fn of(numerator: &BigUint, denominator: &BigUint, up: bool) -> Option<Self> {
         let bits = |value: &BigUint| i64::try_from(value.bits()).ok();
-        // Shifted so that the quotient has 65 or 66 bits, of which the top 64 stay.
+        // Shifted so that the quotient has 65 or 66 bits, of which the top 64 are kept.
         let shift = 65 - (bits(numerator)? - bits(denominator)?);
         let size = shift.unsigned_abs();
         let (numerator, denominator) = if shift >= 0 {
@@ -38,11 +37,11 @@ impl Rate {
             return None;
         }
         let quotient = u128::try_from(numerator / denominator).ok()?;
-        // The quotient was rounded down: one more covers what that lost.
+        // The quotient was rounded down; adding one covers the loss.
         Self::normal(if up { quotient + 1 } else { quotient }, i32::try_from(-shift).ok()?, up)
     }
 
-    /// The top 64 bits of `value × 2^exponent`.
+    /// Normalizes `value × 2^exponent` to its top 64 bits.
     fn normal(value: u128, exponent: i32, up: bool) -> Option<Self> {
         if value == 0 {
             return None;
@@ -56,18 +55,18 @@ impl Rate {
         let lost = kept << excess != value;
         match u64::try_from(kept + u128::from(up && lost)) {
             Ok(mantissa) => Some(Self { mantissa, exponent: exponent.checked_add(excess)? }),
-            // Rounding up carried into a 65th bit, so all others are zero.
+            // Rounding up carried into a 65th bit, so all other bits are zero.
             Err(_) => Some(Self { mantissa: 1 << 63, exponent: exponent.checked_add(excess)?.checked_add(1)? }),
         }
     }
 
-    /// The product, rounded as both were.
+    /// Returns the product, rounded in the same direction as its factors.
     pub(super) fn times(self, other: Self, up: bool) -> Option<Self> {
         let product = u128::from(self.mantissa) * u128::from(other.mantissa);
         Self::normal(product, self.exponent.checked_add(other.exponent)?, up)
     }
 
-    /// `amount` times this, rounded; what does not fit is the largest integer.
+    /// Multiplies `amount` by this rate, rounded; an overflow returns the maximum.
     pub(super) fn apply(self, amount: U256, up: bool) -> U256 {
         let Some(product) = amount.checked_mul(U256::from(self.mantissa)) else { return U256::MAX };
         let shift = usize::try_from(self.exponent.unsigned_abs()).unwrap_or(usize::MAX);
@@ -79,10 +78,11 @@ impl Rate {
     }
 }
 
-/// A pool's bounds one way: `[most out per in, least in per out]`. Nothing for a pool without a price.
+/// Bounds of a pool in one direction: `[maximum output per input, minimum input per output]`. `None` for a pool without
+/// a price.
 pub(super) type PoolRates = Option<[Rate; 2]>;
 
-/// The bounds of one way through a pool.
+/// Computes the bounds of a pool in one direction.
 pub(super) fn pool_rates(pool: &Pool, zero_for_one: bool) -> PoolRates {
     let kept = Ratio::of(U256::from(FEE_WHOLE.checked_sub(pool.fee())?), U256::from(FEE_WHOLE))?;
     let price = pool.mid_price(zero_for_one)?.times(&kept);
@@ -90,7 +90,7 @@ pub(super) fn pool_rates(pool: &Pool, zero_for_one: bool) -> PoolRates {
     Some([Rate::of(numerator, denominator, true)?, Rate::of(denominator, numerator, false)?])
 }
 
-/// The bound that serves an exact input or an exact output.
+/// Selects the bound for an exact input or an exact output.
 pub(super) fn side(rates: PoolRates, exact: Exact) -> Option<Rate> {
     let [most_out, least_in] = rates?;
     Some(if matches!(exact, Exact::In(_)) { most_out } else { least_in })
@@ -130,7 +130,7 @@ mod tests {
             } else {
                 prop_assert!(exact_value(product) <= truth && applied <= wanted);
             }
-            // Close, too: within a part in 2^60.
+            // The result is also close: within 2^-60.
             let off = exact_value(product).minus(&truth).over(&truth).unwrap();
             let tiny = Ratio::of(U256::from(1), U256::from(1u64 << 60)).unwrap();
             prop_assert!(off < tiny && off > Ratio::whole(U256::ZERO).minus(&tiny));

@@ -1,4 +1,4 @@
-//! What a swap uses in gas, estimated before any call is built, and what gas is worth in a token.
+//! Gas estimate of a swap before any call is built, and the value of gas in a token.
 
 use alloy::primitives::{Address, U256};
 
@@ -6,32 +6,32 @@ use super::PoolSet;
 use crate::uniswap::pool::Version;
 use crate::uniswap::ratio::Ratio;
 
-/// Gas units per part of a swap. The estimate ranks routes; what is signed is simulated.
+/// Gas units per part of a swap. The estimate only ranks routes; the signed transaction is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GasModel {
-    /// Once: the transaction, its calldata and the router's entry.
+    /// Base cost of the transaction, its calldata and the router's entry.
     pub transaction: u64,
-    /// Per leg: its call within the router.
+    /// Cost per leg, for its call within the router.
     pub leg: u64,
-    /// Per V3 pool, transfers included.
+    /// Cost per V3 pool, including transfers.
     pub v3_hop: u64,
-    /// Per initialised tick crossed.
+    /// Cost per initialized tick crossed.
     pub v3_tick: u64,
-    /// Per V2 pair, transfers included.
+    /// Cost per V2 pair, including transfers.
     pub v2_hop: u64,
 }
 
 impl Default for GasModel {
-    /// A fit to several hundred best routes executed on the devnet through SwapRouter02 and the V2 router by somebody
-    /// who holds both tokens (`tests/sandbox/execution.rs`): off by a seventh on average. Most of a crossed tick is
-    /// storage written for the first time, and much of a V2 pair its price accumulators.
+    /// Fit to several hundred best routes executed on the devnet through SwapRouter02 and the V2 router, by an account
+    /// that holds both tokens (`tests/sandbox/execution.rs`). The mean error is one seventh. Most of a crossed tick's
+    /// cost is the first write to a storage slot, and much of a V2 pair's cost is its price accumulators.
     fn default() -> Self {
         Self { transaction: 36_000, leg: 2_000, v3_hop: 52_000, v3_tick: 67_000, v2_hop: 104_000 }
     }
 }
 
 impl GasModel {
-    /// One hop.
+    /// Returns the estimate for one hop.
     pub fn hop(&self, version: Version, ticks_crossed: u32) -> u64 {
         match version {
             Version::V2 => self.v2_hop,
@@ -40,7 +40,7 @@ impl GasModel {
     }
 }
 
-/// The price of one unit of gas in raw units of a token.
+/// Price of one unit of gas in a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GasCost {
     /// Raw units per gas unit, times 2^128.
@@ -48,14 +48,14 @@ pub struct GasCost {
 }
 
 impl GasCost {
-    /// From the gas price in wei and the token's raw units per wei of the native token. Nothing if
-    /// the price is negative or beyond 2^128 raw units per gas unit.
+    /// Creates a price from the gas price in wei, and the token's raw units per wei of the native token. `None` if the
+    /// price is negative, or is 2^128 raw units per gas unit or more.
     pub fn new(gas_price_wei: u128, token_per_native: &Ratio) -> Option<Self> {
         let per_unit = token_per_native.times(&Ratio::whole(U256::from(gas_price_wei)));
         Some(Self { per_unit_q128: per_unit.to_q128()? })
     }
 
-    /// The cost of `gas_units`, rounded up. Saturates: such a cost beats no route.
+    /// Returns the cost of `gas_units`, rounded up. It saturates at the maximum; a route at that cost never wins.
     pub fn of(&self, gas_units: u64) -> U256 {
         let units = U256::from(gas_units);
         match self.per_unit_q128.checked_mul(units) {
@@ -70,9 +70,9 @@ impl GasCost {
 }
 
 impl PoolSet {
-    /// Raw units of `token` per wei of the native token by mid prices: of the pool that is deepest
-    /// in wrapped native, or of two pools through the token where the shallower of both is deepest.
-    /// Good for weighing gas; not a price to decide by. Nothing if no two pools join them.
+    /// Returns the mid price of the native token in raw units of `token` per wei. It comes from the deepest direct
+    /// pool, or from two pools via a third token, where the shallower of both is deepest. The price is good for valuing
+    /// gas, not for decisions. `None` if no two pools join the tokens.
     pub fn token_per_native(&self, wrapped_native: Address, token: Address) -> Option<Ratio> {
         if wrapped_native == token {
             return Some(Ratio::whole(U256::from(1)));
@@ -85,7 +85,7 @@ impl PoolSet {
             .filter_map(|middle| {
                 let (first_depth, first) = self.deepest(wrapped_native, middle)?;
                 let (second_depth, second) = self.deepest(middle, token)?;
-                // The second depth, counted in the middle token, is brought to wei by the first price.
+                // The second depth is in the middle token; the first price converts it to wei.
                 let second_depth = Ratio::whole(second_depth).over(&first)?;
                 Some((Ratio::whole(first_depth).min(second_depth), first.times(&second)))
             })
@@ -93,7 +93,7 @@ impl PoolSet {
             .map(|(_, price)| price)
     }
 
-    /// The deepest pool between two tokens: its virtual reserve of `from` and its mid price.
+    /// Finds the deepest pool between two tokens; returns its virtual reserve of `from` and its mid price.
     fn deepest(&self, from: Address, to: Address) -> Option<(U256, Ratio)> {
         self.between(from, to)
             .filter_map(|(pool, zero_for_one)| {

@@ -1,4 +1,4 @@
-//! The pools as a graph of tokens, and paths through it.
+//! Pools as a graph of tokens, and paths through it.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +8,30 @@ use super::MAX_HOPS;
 use super::bound::{PoolRates, pool_rates};
 use crate::uniswap::pool::Pool;
 
-/// A pool seen from one of its tokens. `to` is the other.
+/// Pool as an edge from one of its tokens; `to` is the other token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
     pub(super) pool: usize,
     pub(super) to: usize,
-    /// Whether a trade along the edge pays the pool's first token.
+    /// True if a trade along the edge pays the pool's first token.
     pub(super) zero_for_one: bool,
 }
 
-/// Pools of one chain at one block, with what a search needs laid out. Order of input does not matter.
+/// Pools of one chain at one block, indexed for route searches. The order of the input does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct PoolSet {
-    /// By address, so that an index orders as its address does.
+    /// Sorted by address, so that indices order like addresses.
     pools: Vec<Pool>,
-    /// By address.
+    /// Sorted by address.
     tokens: Vec<Address>,
-    /// Per token, by pool.
+    /// Per token, sorted by pool.
     edges: Vec<Vec<Edge>>,
-    /// Per pool: paying its first token, paying its second.
+    /// Per pool: bounds for paying its first token, and for paying its second token.
     rates: Vec<[PoolRates; 2]>,
 }
 
 impl PoolSet {
-    /// Lays the pools out; of several with one address the last counts.
+    /// Indexes the pools. Of several with the same address, the last one counts.
     pub fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
         let pools: BTreeMap<Address, Pool> = pools.into_iter().map(|pool| (pool.address(), pool)).collect();
         let pools: Vec<Pool> = pools.into_values().collect();
@@ -52,22 +52,22 @@ impl PoolSet {
         Self { pools, tokens, edges, rates }
     }
 
-    /// The pools, by address.
+    /// Returns the pools, sorted by address.
     pub fn pools(&self) -> &[Pool] {
         &self.pools
     }
 
-    /// The pool at this address.
+    /// Returns the pool at this address.
     pub fn get(&self, address: Address) -> Option<&Pool> {
         self.index(address).and_then(|at| self.pools.get(at))
     }
 
-    /// The tokens any pool trades, by address.
+    /// Returns all tokens of the pools, sorted by address.
     pub fn tokens(&self) -> &[Address] {
         &self.tokens
     }
 
-    /// The pools between two tokens, each with whether `from` is its first token.
+    /// Iterates over the pools between two tokens, each with a flag that is true if `from` is its first token.
     pub fn between(&self, from: Address, to: Address) -> impl Iterator<Item = (&Pool, bool)> {
         let to = self.token_index(to);
         self.token_index(from)
@@ -77,7 +77,7 @@ impl PoolSet {
             .filter_map(|edge| Some((self.pool(edge.pool)?, edge.zero_for_one)))
     }
 
-    /// The tokens that share a pool with `token`, by address.
+    /// Returns the tokens that share a pool with `token`, sorted by address.
     pub fn neighbours(&self, token: Address) -> Vec<Address> {
         let edges = self.token_index(token).map_or(&[][..], |at| self.edges_of(at));
         let mut found: Vec<Address> = edges.iter().filter_map(|edge| self.tokens.get(edge.to).copied()).collect();
@@ -107,7 +107,7 @@ impl PoolSet {
         self.edges.get(token).map_or(&[], Vec::as_slice)
     }
 
-    /// Hops from every token to `target`, as far as [`MAX_HOPS`]; further is `usize::MAX`.
+    /// Returns the number of hops from every token to `target`, up to [`MAX_HOPS`]; `usize::MAX` beyond.
     pub(super) fn distances(&self, target: usize) -> Vec<usize> {
         let mut distances = vec![usize::MAX; self.tokens.len()];
         let mut frontier = vec![target];
@@ -126,14 +126,14 @@ impl PoolSet {
     }
 }
 
-/// One pool of a path and the way through it.
+/// Pool of a path with the direction of the trade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Step {
     pub(super) pool: usize,
     pub(super) zero_for_one: bool,
 }
 
-/// Up to three pools in the order of the trade. Orders by length, then by pool addresses.
+/// Up to three pools in trading order. Paths order by length, then by pool addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path {
     length: usize,
@@ -143,7 +143,7 @@ pub(super) struct Path {
 impl Path {
     pub(super) const EMPTY: Self = Self { length: 0, steps: [Step { pool: 0, zero_for_one: false }; MAX_HOPS] };
 
-    /// With one more pool at the end; unchanged when full.
+    /// Appends a pool; a full path stays unchanged.
     pub(super) fn then(mut self, step: Step) -> Self {
         if let Some(slot) = self.steps.get_mut(self.length) {
             *slot = step;
@@ -152,7 +152,7 @@ impl Path {
         self
     }
 
-    /// With one more pool at the start; unchanged when full.
+    /// Prepends a pool; a full path stays unchanged.
     pub(super) fn after(self, step: Step) -> Self {
         self.steps().iter().fold(Self::EMPTY.then(step), |path, next| path.then(*next))
     }

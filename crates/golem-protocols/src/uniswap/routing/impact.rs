@@ -1,4 +1,4 @@
-//! Price impact as exact fractions: what the trade gives against what it would give at mid prices.
+//! Price impact as exact fractions: the trade's output compared with its value at mid prices.
 
 use alloy::primitives::U256;
 
@@ -6,8 +6,8 @@ use super::Leg;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::v3::FEE_WHOLE;
 
-/// The share of value lost to moving the price, fees not counted: against mid prices, each less
-/// its pool's fee. Nothing when the legs' worth is zero.
+/// Computes the share of value lost to price movement, without fees: compared with the mid prices after each pool's
+/// fee. `None` if the legs' value is zero.
 pub fn price_impact(legs: &[Leg], amount_out: U256) -> Option<Ratio> {
     let whole = U256::from(FEE_WHOLE);
     let mut priced = Vec::with_capacity(legs.len());
@@ -21,8 +21,8 @@ pub fn price_impact(legs: &[Leg], amount_out: U256) -> Option<Ratio> {
     price_impact_with_fee(&priced, amount_out)
 }
 
-/// How far `amount_out` falls short of what the legs' inputs are worth at their mid prices, fees
-/// counted as impact: `(Σ mid × in − out) / Σ mid × in`. Nothing when that worth is zero.
+/// Computes the shortfall of `amount_out` against the legs' value at their mid prices, with fees counted as impact: `(Σ
+/// mid × in − out) / Σ mid × in`. `None` if that value is zero.
 pub fn price_impact_with_fee(legs: &[(U256, Ratio)], amount_out: U256) -> Option<Ratio> {
     let worth = legs
         .iter()

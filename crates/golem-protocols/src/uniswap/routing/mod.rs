@@ -1,7 +1,7 @@
-//! Routing over a set of pools: direct and up to three hops, whole and split, exact input and
-//! exact output, best after gas. Pure: the same pools and the same request give the same route.
+//! Router over a set of pools: paths of up to three hops, single or split, for an exact input or output, best after
+//! gas. It is deterministic: the same pools and request give the same route.
 //!
-//! Not here: reading pools from a chain (see `uniswap::discovery`) and turning a route into calls.
+//! Not here: reading pools from a chain (see `uniswap::discovery`), and converting a route to calls.
 
 mod bound;
 mod gas;
@@ -23,37 +23,37 @@ use self::search::Search;
 use super::pool::{Exact, Version};
 use super::ratio::Ratio;
 
-/// How many of the most promising paths are swapped even when the best is found, as candidates for a split.
+/// Number of promising paths that are always quoted, as candidates for a split, even after the best one is found.
 const PROMISING: usize = 24;
 
-/// The most hops a path may have.
+/// Maximum number of hops on a path.
 pub const MAX_HOPS: usize = 3;
 
-/// What is asked of the router.
+/// Request to the router.
 #[derive(Debug, Clone)]
 pub struct RouteRequest {
-    /// The token paid.
+    /// Address of the input token.
     pub token_in: Address,
-    /// The token received.
+    /// Address of the output token.
     pub token_out: Address,
-    /// The fixed side and its amount.
+    /// Fixed amount of the trade.
     pub exact: Exact,
-    /// Most hops per path, 1 to [`MAX_HOPS`]; more is read as that.
+    /// Maximum number of hops per path, from 1 to [`MAX_HOPS`]; larger values are reduced.
     pub max_hops: usize,
-    /// Most paths to split over; 1 never splits.
+    /// Maximum number of paths to split over; 1 disables splits.
     pub max_legs: usize,
-    /// Whether one path may hold both V2 and V3 pools.
+    /// True if one path may contain both V2 and V3 pools.
     pub mixed_paths: bool,
-    /// What gas costs in the token that is not fixed; without it gas counts for nothing but ties.
+    /// Price of gas in the token that is not fixed. Without it, gas only breaks ties.
     pub gas: Option<GasCost>,
-    /// What each part of a swap uses.
+    /// Gas model of a swap's parts.
     pub gas_model: GasModel,
 }
 
 impl RouteRequest {
-    /// Three hops, four legs. Paths may mix versions when the input is exact; when the output is,
-    /// they may not: what a first hop of another version buys for the next cannot follow the price
-    /// within one transaction, so such a path fails, or leaves a rest behind, on the least movement.
+    /// Creates a request with three hops and four legs. Paths may mix versions for an exact input only. For an exact
+    /// output, the first hop of another version buys a fixed amount for the next one. Any price movement before
+    /// execution then makes the path fail or leaves a remainder.
     pub fn new(token_in: Address, token_out: Address, exact: Exact) -> Self {
         Self {
             token_in,
@@ -68,111 +68,114 @@ impl RouteRequest {
     }
 }
 
-/// One pool on a path.
+/// Pool on a path, with its amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// The pool contract.
+    /// Address of the pool contract.
     pub pool: Address,
-    /// Its protocol version.
+    /// Protocol version of the pool.
     pub version: Version,
-    /// Its fee in hundredths of a basis point.
+    /// Fee in hundredths of a basis point.
     pub fee: u32,
-    /// The token this hop takes.
+    /// Token that the pool takes.
     pub token_in: Address,
-    /// The token this hop gives.
+    /// Token that the pool gives.
     pub token_out: Address,
-    /// What it takes, fee included.
+    /// Input in raw units, including the fee.
     pub amount_in: U256,
-    /// What it gives.
+    /// Output in raw units.
     pub amount_out: U256,
-    /// Initialised ticks it crosses.
+    /// Number of initialized ticks crossed.
     pub ticks_crossed: u32,
 }
 
-/// One path and its part of the amount.
+/// Path with its part of the amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
-    /// Its share of the fixed amount in basis points; the shares of a route add up to 10,000.
+    /// Share of the fixed amount in basis points. The shares of a route add up to 10,000.
     pub share_bps: u32,
-    /// The pools in the order of the trade.
+    /// Pools in trading order.
     pub hops: Vec<Hop>,
-    /// What it takes.
+    /// Input in raw units.
     pub amount_in: U256,
-    /// What it gives.
+    /// Output in raw units.
     pub amount_out: U256,
-    /// Gas for this leg alone, in units.
+    /// Estimated gas of this leg alone, in gas units.
     pub gas_units: u64,
-    /// Raw units out per raw unit in at the current prices, before fees.
+    /// Current price before fees, in raw output units per raw input unit.
     pub mid_price: Ratio,
 }
 
-/// The answer: how to trade, what it gives and what it costs.
+/// Route with its amounts, gas and price impact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// The token paid.
+    /// Address of the input token.
     pub token_in: Address,
-    /// The token received.
+    /// Address of the output token.
     pub token_out: Address,
-    /// The side that was asked for.
+    /// Fixed amount of the request.
     pub exact: Exact,
-    /// The paths, largest share first. No pool is in two of them.
+    /// Paths, largest share first. No pool occurs in two of them.
     pub legs: Vec<Leg>,
-    /// Paid over all legs.
+    /// Total input in raw units.
     pub amount_in: U256,
-    /// Received over all legs.
+    /// Total output in raw units.
     pub amount_out: U256,
-    /// Estimated gas of the whole transaction, in units.
+    /// Estimated gas of the whole transaction, in gas units.
     pub gas_units: u64,
-    /// That gas in the token that is not fixed; nothing if no gas cost was given.
+    /// Cost of that gas in the token that is not fixed; `None` if the request had no gas price.
     pub gas_cost: Option<U256>,
-    /// How far the trade moves the price, fees not counted: a fraction of 1.
+    /// Price impact without fees, as a fraction of 1.
     pub price_impact: Ratio,
-    /// The same with fees counted as impact.
+    /// Price impact including fees, as a fraction of 1.
     pub price_impact_with_fee: Ratio,
 }
 
-/// Why there is no route.
+/// Error in finding a route.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
-    /// Both sides are the same token.
+    /// Input and output are the same token.
     #[error("a token cannot be swapped for itself: {token}")]
     SameToken {
-        /// The token.
+        /// Address of the token.
         token: Address,
     },
-    /// The amount is zero.
+    /// Amount of zero.
     #[error("an amount of zero cannot be swapped; give an amount above zero")]
     ZeroAmount,
-    /// The amount does not fit what pools count with.
+    /// Amount beyond the integers that pools use.
     #[error("the amount is above 2^255 - 1 raw units, the most a pool can count")]
     AmountTooLarge,
-    /// No chain of pools joins the tokens.
+    /// No path of pools joins the tokens.
     #[error("no V2 or V3 pools join {token_in} to {token_out} within {max_hops} hops")]
     NoRoute {
-        /// The token paid.
+        /// Address of the input token.
         token_in: Address,
-        /// The token received.
+        /// Address of the output token.
         token_out: Address,
-        /// The limit in force.
+        /// Limit of hops in force.
         max_hops: usize,
     },
-    /// Pools join the tokens, and all of them together cannot fill the amount.
+    /// All pools together cannot fill the amount.
     #[error("the pools from {token_in} to {token_out} do not hold enough liquidity for this amount; ask for less")]
     InsufficientLiquidity {
-        /// The token paid.
+        /// Address of the input token.
         token_in: Address,
-        /// The token received.
+        /// Address of the output token.
         token_out: Address,
     },
-    /// The input buys less than one raw unit.
+    /// Input that buys less than one raw unit.
     #[error("this amount is too small to buy a single unit of {token_out}; ask for more")]
     AmountTooSmall {
-        /// The token received.
+        /// Address of the output token.
         token_out: Address,
     },
 }
 
-/// The best route after gas. Ties go to less gas, then fewer legs and hops, then lower pool addresses.
+/// Finds the best route after gas. Ties prefer less gas, then fewer legs and hops, then lower pool addresses.
+///
+/// # Errors
+/// Returns a [`RouteError`] if the request is invalid or no route can fill it.
 pub fn best_route(pools: &PoolSet, request: &RouteRequest) -> Result<Route, RouteError> {
     let search = Search::new(pools, request)?;
     let whole = search.paths(request.exact.amount(), PROMISING);
@@ -182,7 +185,7 @@ pub fn best_route(pools: &PoolSet, request: &RouteRequest) -> Result<Route, Rout
     let legs = if can_gain { split::best_split(&search, &whole.found) } else { None };
     let split = legs.and_then(|legs| assemble(&search, &legs));
     match (single, split) {
-        // The shares were found on parts rounded down, so the split must still win once it is whole.
+        // The shares were found with amounts rounded down, so the split must still win with the whole amount.
         (Some(single), Some(split)) => {
             Ok(if score(&search, &split) > score(&search, &single) { split } else { single })
         }
@@ -190,7 +193,7 @@ pub fn best_route(pools: &PoolSet, request: &RouteRequest) -> Result<Route, Rout
     }
 }
 
-/// What a route gains after the gas of its legs, as [`Search::score`] has it for one path.
+/// Scores a route after the gas of its legs, like [`Search::score`] for one path.
 fn score(search: &Search<'_>, route: &Route) -> I256 {
     let open_side = |leg: &Leg| match route.exact {
         Exact::In(_) => leg.amount_out,
@@ -199,9 +202,9 @@ fn score(search: &Search<'_>, route: &Route) -> I256 {
     route.legs.iter().fold(I256::ZERO, |sum, leg| sum.saturating_add(search.score(open_side(leg), leg.gas_units)))
 }
 
-/// The parts of `amount` by shares in basis points: rounded down, the first taking the rest.
+/// Divides `amount` by shares in basis points, rounded down; the first part takes the remainder.
 fn parts(amount: U256, shares: impl Iterator<Item = u32>) -> Vec<U256> {
-    // 10,000ths first, so that nothing overflows; amounts are below 2^255 and shares add up to 10,000.
+    // Divide by 10,000 first to avoid overflow: amounts are below 2^255, and shares add up to 10,000.
     let whole = U256::from(10_000);
     let (quotient, remainder) = (amount / whole, amount % whole);
     let mut parts: Vec<U256> = shares
@@ -217,7 +220,7 @@ fn parts(amount: U256, shares: impl Iterator<Item = u32>) -> Vec<U256> {
     parts
 }
 
-/// Swaps each leg's part anew and adds up. Nothing if a leg cannot be filled.
+/// Quotes each leg with its part of the amount and sums up the route. `None` if a leg cannot be filled.
 fn assemble(search: &Search<'_>, legs: &[(Path, u32)]) -> Option<Route> {
     let request = search.request;
     let amounts = parts(request.exact.amount(), legs.iter().map(|(_, share)| *share));

@@ -1,5 +1,5 @@
-//! A route that somebody else names, made anew over our own pools: they say which pools and how much through each
-//! path; what comes of it is counted here. Nothing that they say of prices, tokens or fees is taken over.
+//! Recomputation of a route named by another source. The source determines the pools and the amount through each path;
+//! the result is computed here. Its prices, tokens and fees are not used.
 
 use std::collections::BTreeSet;
 
@@ -9,60 +9,60 @@ use super::graph::{Path, PoolSet, Step};
 use super::search::Search;
 use super::{MAX_HOPS, Route, RouteError, RouteRequest, assemble};
 
-/// The most paths that are taken from others; their routers split over seven.
+/// Maximum number of paths accepted from another source; other routers split over up to seven.
 pub const MOST_PATHS: usize = 8;
 
-/// A path as somebody else names it.
+/// Path named by another source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPath {
-    /// The pools in the order of the trade.
+    /// Pools in trading order.
     pub pools: Vec<Address>,
-    /// Its part of the fixed side, in raw units.
+    /// Part of the fixed amount, in raw units.
     pub amount: U256,
 }
 
-/// Why a named route is none.
+/// Error for a named route that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebuildError {
-    /// None, or more paths than anybody needs.
+    /// No paths or too many paths.
     #[error("it has {0} paths; between 1 and {MOST_PATHS} are taken")]
     Paths(usize),
-    /// A path without a pool, or with more than are routed.
+    /// Path without pools or with too many pools.
     #[error("a path has {0} pools; between 1 and {MAX_HOPS} are taken")]
     Hops(usize),
-    /// No pool of the known factories between the tokens it names.
+    /// Address that is not a pool of the known factories between the named tokens.
     #[error("{0} is no Uniswap V2 or V3 pool of this chain's factories")]
     UnknownPool(Address),
-    /// The pool does not trade what the path has at that point.
+    /// Pool that does not contain the path's token at that point.
     #[error("the pool {0} does not take what the path brings to it")]
     NotAChain(Address),
-    /// The path ends somewhere else.
+    /// Path that ends in another token.
     #[error("a path ends in {0}, not in the token that was asked for")]
     OtherToken(Address),
-    /// Two paths, or one twice, through a pool: the second swap finds another price than was told.
+    /// Pool that is used twice: the second swap would get another price than quoted.
     #[error("the pool {0} is used twice")]
     PoolTwice(Address),
-    /// An exact output cannot follow the price over pools of two versions.
+    /// Exact output over pools of both versions, which cannot follow price movements.
     #[error("a path of an exact output mixes V2 and V3 pools")]
     Mixed,
-    /// The parts are not the whole.
+    /// Parts that do not add up to the amount.
     #[error("the parts of its paths do not add up to the amount that was asked for")]
     Amounts,
-    /// A part too small to count.
+    /// Part below one basis point of the amount.
     #[error("a path takes less than a hundredth of a percent of the amount")]
     TinyPart,
-    /// The pools cannot fill it.
+    /// Amount that the pools cannot fill.
     #[error("its pools do not hold enough for the amount")]
     CannotFill,
-    /// The request itself makes no sense here.
+    /// Request that is not valid.
     #[error(transparent)]
     Route(#[from] RouteError),
 }
 
-/// The route along `named`, counted over `pools`.
+/// Computes the route along the paths `named` over `pools`.
 ///
 /// # Errors
-/// See [`RebuildError`].
+/// Returns a [`RebuildError`] if the paths are not a valid route.
 pub fn rebuild(pools: &PoolSet, request: &RouteRequest, named: &[NamedPath]) -> Result<Route, RebuildError> {
     if named.is_empty() || named.len() > MOST_PATHS {
         return Err(RebuildError::Paths(named.len()));
@@ -78,7 +78,7 @@ pub fn rebuild(pools: &PoolSet, request: &RouteRequest, named: &[NamedPath]) -> 
     for path in named {
         legs.push((path_of(pools, request, path, &mut taken)?, share(path.amount, total)?));
     }
-    // Shares were rounded down: what is left over goes with the first, as it does with the amounts.
+    // Shares were rounded down. The remainder goes to the first path, as with the amounts.
     let given: u32 = legs.iter().map(|(_, share)| *share).sum();
     if let Some((_, first)) = legs.first_mut() {
         *first += 10_000_u32.saturating_sub(given);
@@ -119,7 +119,10 @@ fn path_of(
     Ok(path)
 }
 
-/// A part of the whole in basis points, rounded down.
+/// Returns a part of the whole in basis points, rounded down.
+///
+/// # Errors
+/// [`RebuildError::TinyPart`] below one basis point.
 fn share(part: U256, total: U256) -> Result<u32, RebuildError> {
     let points = (U512::from(part) * U512::from(10_000)).checked_div(U512::from(total)).unwrap_or_default();
     let points: u32 = points.saturating_to();

@@ -1,6 +1,6 @@
-//! The best simple paths of up to three pools for one amount. Gas depends on the ticks an amount
-//! crosses, so no path is dropped for another on amounts alone: all are bounded (see `bound`),
-//! the most promising are swapped first, and the search ends when no bound left beats the best.
+//! Search for the best simple paths of up to three pools for one amount. Gas depends on the ticks that an amount
+//! crosses, so amounts alone do not eliminate a path. All paths are bounded (see `bound`), the most promising are
+//! quoted first, and the search ends when no remaining bound exceeds the best score.
 
 use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
@@ -14,60 +14,60 @@ use super::graph::{Path, PoolSet, Step};
 use super::{MAX_HOPS, RouteError, RouteRequest};
 use crate::uniswap::pool::{Exact, Pool, PoolError, PoolQuote, Version};
 
-/// A path and what it makes of the amount it was given.
+/// Path with its score for the given amount.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
     pub(super) path: Path,
-    /// See [`Search::score`].
+    /// Score after gas; see [`Search::score`].
     pub(super) score: I256,
     pub(super) gas_units: u64,
 }
 
 impl Found {
-    /// Best first.
+    /// Orders by score, best first.
     pub(super) fn rank(&self, other: &Self) -> Ordering {
         let key = |found: &Self| (Reverse(found.score), found.gas_units, found.path);
         key(self).cmp(&key(other))
     }
 }
 
-/// One request over one set of pools.
+/// Search for one request over one set of pools.
 pub(super) struct Search<'a> {
     pub(super) pools: &'a PoolSet,
     pub(super) request: &'a RouteRequest,
-    /// Where the walk starts and ends: it follows the fixed side, so backwards for an exact output.
+    /// Start and end of the walk, which follows the fixed amount: backwards for an exact output.
     origin: usize,
     destination: usize,
     distances: Vec<usize>,
     max_hops: usize,
-    /// Whether a pool ran out somewhere: tells "too much" from "too little".
+    /// True if any pool ran out of liquidity. This distinguishes "too much" from "too little".
     exhausted: Cell<bool>,
 }
 
-/// A walk that has come as far as `token`.
+/// Partial path up to `token`.
 #[derive(Clone, Copy)]
 struct Walk {
     path: Path,
     token: usize,
     visited: [usize; MAX_HOPS],
     hops: usize,
-    /// What the first pool made of the amount, exactly; nothing if it could not.
+    /// Exact result of the first pool for the amount; `None` if it cannot fill it.
     amount: Option<U256>,
     /// Bounds over all pools, and over those after the first.
     whole: Rate,
     rest: Rate,
-    /// Exact for the first pool, without ticks for those after.
+    /// Exact for the first pool; without ticks for the others.
     gas_units: u64,
     version: Option<Version>,
 }
 
-/// The paths found for one amount, best first, and the best rate of all paths for any amount.
+/// Paths found for one amount, best first, and the best rate of all paths for any amount.
 pub(super) struct Paths {
     pub(super) found: Vec<Found>,
     reach: Option<Rate>,
 }
 
-/// A score a path cannot pass. The highest is the most promising; of equals, the lowest path.
+/// Upper bound of a path's score. The maximum is the most promising one; ties prefer the lowest path.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     score: I256,
@@ -97,8 +97,8 @@ impl<'a> Search<'a> {
         if search.any_path() { Ok(search) } else { Err(no_route) }
     }
 
-    /// The paths that can fill `amount` of the fixed side: surely the best of all, and those among
-    /// the `at_least` most promising.
+    /// Finds the paths that can fill `amount` of the fixed side: always the best one, and those among the `at_least`
+    /// most promising.
     pub(super) fn paths(&self, amount: U256, at_least: usize) -> Paths {
         let (bounds, reach) = self.bounds(amount);
         let mut bounds = BinaryHeap::from(bounds);
@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
         Paths { found, reach }
     }
 
-    /// A score that the whole amount cannot pass over two or more legs, whatever they are.
+    /// Returns an upper bound of the score of any route with two or more legs.
     pub(super) fn split_bound(&self, paths: &Paths) -> I256 {
         let model = &self.request.gas_model;
         let leg = model.leg.saturating_add(model.v2_hop.min(model.v3_hop));
@@ -127,7 +127,7 @@ impl<'a> Search<'a> {
         made.map_or(I256::MIN, |made| self.score(made, leg.saturating_mul(2)))
     }
 
-    /// What `amount` of the fixed side makes of the other along a path, and its gas.
+    /// Quotes `amount` of the fixed side along a path; returns the other side's amount and the gas.
     pub(super) fn quote_path(&self, path: &Path, amount: U256) -> Option<(U256, u64)> {
         let mut gas_units = self.request.gas_model.leg;
         let mut amount = amount;
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
         Some((amount, gas_units))
     }
 
-    /// The quotes along a path in the order of the trade.
+    /// Returns the quotes of each pool along a path, in trading order.
     pub(super) fn quote_hops(&self, path: &Path, amount: U256) -> Option<Vec<PoolQuote>> {
         let mut amount = amount;
         let mut quotes = Vec::with_capacity(MAX_HOPS);
@@ -164,8 +164,8 @@ impl<'a> Search<'a> {
         Some(quotes)
     }
 
-    /// The other side's amount after gas, higher is better: what comes out less the gas, or minus
-    /// what goes in and the gas.
+    /// Scores the other side's amount after gas; higher is better. For an exact input this is the output minus gas, for
+    /// an exact output the negative sum of input and gas.
     pub(super) fn score(&self, amount: U256, gas_units: u64) -> I256 {
         let signed = |amount: U256| I256::try_from(amount).unwrap_or(I256::MAX);
         let cost = signed(self.request.gas.map_or(U256::ZERO, |gas| gas.of(gas_units)));
@@ -173,7 +173,7 @@ impl<'a> Search<'a> {
         gain.saturating_sub(cost)
     }
 
-    /// Why nothing was found, when the tokens are joined.
+    /// Returns the reason why no route was found although pools join the tokens.
     pub(super) fn refusal(&self) -> RouteError {
         let (token_in, token_out) = (self.request.token_in, self.request.token_out);
         if self.exhausted.get() {
@@ -198,7 +198,7 @@ impl<'a> Search<'a> {
         self.walk(&self.start(None), &mut |_| ControlFlow::Break(())).is_break()
     }
 
-    /// A bound for every path whose first pool can take the amount, and the best rate of any path.
+    /// Returns a bound for every path whose first pool can fill the amount, and the best rate of any path.
     fn bounds(&self, amount: U256) -> (Vec<Bound>, Option<Rate>) {
         let mut bounds = Vec::new();
         let mut reach: Option<Rate> = None;
@@ -214,11 +214,11 @@ impl<'a> Search<'a> {
         (bounds, reach)
     }
 
-    /// Visits every complete path that goes on from `from`.
+    /// Visits every complete path that continues from `from`.
     fn walk(&self, from: &Walk, visit: &mut dyn FnMut(&Walk) -> ControlFlow<()>) -> ControlFlow<()> {
         let hops = from.hops + 1;
         for edge in self.pools.edges_of(from.token) {
-            // Hops still needed from there; further than any path reaches is `usize::MAX`.
+            // Hops still needed from there; `usize::MAX` if the destination is out of reach.
             let beyond = self.distances.get(edge.to).copied().unwrap_or(usize::MAX);
             if beyond > self.max_hops - hops || from.visited.contains(&edge.to) {
                 continue;
@@ -230,7 +230,7 @@ impl<'a> Search<'a> {
             let step = Step { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
             let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
             let mut next = Walk { path, token: edge.to, hops, version: Some(version), ..*from };
-            // A pool without a price swaps nothing.
+            // A pool without a price cannot swap.
             let Some(rate) = side(self.pools.rates(&step), self.request.exact) else { continue };
             let Some(whole) = from.whole.times(rate, self.forwards()) else { continue };
             next.whole = whole;
@@ -254,7 +254,7 @@ impl<'a> Search<'a> {
         ControlFlow::Continue(())
     }
 
-    /// One hop; an output of nothing counts as none.
+    /// Quotes one hop; an output of zero counts as a failure.
     fn quote(&self, step: &Step, amount: U256) -> Option<PoolQuote> {
         let exact = if self.forwards() { Exact::In(amount) } else { Exact::Out(amount) };
         match self.pools.pool(step.pool)?.quote(step.zero_for_one, exact) {
@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a hop hands to the next one on the walk.
+    /// Returns the amount that a hop passes to the next one on the walk.
     fn carried(&self, quote: &PoolQuote) -> U256 {
         if self.forwards() { quote.amount_out } else { quote.amount_in }
     }

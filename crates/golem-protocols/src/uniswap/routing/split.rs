@@ -1,10 +1,9 @@
-//! Splits: paths that share no pool, each with its share, where together they beat every single
-//! path after gas.
+//! Splits: paths without shared pools, each with its share, if together they beat every single path after gas.
 //!
-//! The shares come from giving 5 % at a time to the path that makes most of it, which is best for
-//! one set of paths as long as each gives less for every further unit; then single percents move
-//! while that helps. The sets grow from a few good starts by the path that adds most. That is a
-//! search, not a proof: a better split may exist, a better single path does not.
+//! The shares are found by giving 5 % at a time to the path that gains most. This is optimal for one set of paths as
+//! long as each has diminishing returns. Then single percents move between paths while that improves the score. The
+//! sets grow from a few good starts by the path that adds most. This is a heuristic: a better split may exist, but a
+//! better single path does not.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +13,23 @@ use super::PROMISING;
 use super::graph::Path;
 use super::search::{Found, Search};
 
-/// Shares are counted in percent.
+/// Total of all shares, in percent.
 const WHOLE: usize = 100;
-/// What is given at a time.
+/// Portion assigned at a time, in percent.
 const PORTION: usize = 5;
-/// Paths ranked by an eighth of the amount: a split uses each path for a part.
+/// Divisor of the amount for ranking paths, because a split uses each path for a part.
 const SMALL_PART: u64 = 8;
-/// Candidates from each ranking, and how many of them may go through one pool.
+/// Number of candidates from each ranking, and limit of those through one pool.
 const FROM_SMALL: usize = 10;
 const FROM_WHOLE: usize = 4;
 const THROUGH_ONE_POOL: usize = 3;
-/// Starts of a growing set.
+/// Number of starts for a growing set.
 const STARTS: usize = 3;
-/// Rounds of moving single percents.
+/// Maximum number of rounds that move single percents.
 const ROUNDS: usize = 32;
 
-/// The best split of two or more legs with their shares in basis points, largest first; nothing
-/// if the best single path (the first of `whole`) is not beaten.
+/// Finds the best split of two or more legs, with their shares in basis points, largest first. `None` if it does not
+/// beat the best single path, which is the first of `whole`.
 pub(super) fn best_split(search: &Search<'_>, whole: &[Found]) -> Option<Vec<(Path, u32)>> {
     let amount = search.request.exact.amount();
     let small = search.paths((amount / U256::from(SMALL_PART)).max(U256::from(1)), PROMISING);
@@ -69,14 +68,14 @@ pub(super) fn best_split(search: &Search<'_>, whole: &[Found]) -> Option<Vec<(Pa
     Some(legs)
 }
 
-/// Row and share in percent of each leg, and the score of all.
+/// Row and share in percent of each leg, with the total score.
 #[derive(Debug, Clone)]
 struct Split {
     shares: Vec<(usize, usize)>,
     score: I256,
 }
 
-/// What each candidate makes of each percentage, found out when first asked.
+/// Scores of each candidate at each percentage, computed on demand.
 struct Table<'a> {
     search: &'a Search<'a>,
     amount: U256,
@@ -85,7 +84,7 @@ struct Table<'a> {
 
 struct Row {
     path: Path,
-    /// By percentage; nothing where it was not asked yet.
+    /// Indexed by percentage; the outer `None` means not computed yet.
     scores: Vec<Option<Option<I256>>>,
 }
 
@@ -96,8 +95,8 @@ impl Row {
 }
 
 impl Table<'_> {
-    /// The score of `percent` of the amount on one row; nothing if it cannot be filled. No share
-    /// scores zero: a leg that is not there costs nothing.
+    /// Returns the score of `percent` of the amount on one row; `None` if it cannot be filled. A share of zero scores
+    /// zero, because an absent leg costs nothing.
     fn score(&mut self, row: usize, percent: usize) -> Option<I256> {
         if percent == 0 {
             return Some(I256::ZERO);
@@ -126,7 +125,7 @@ impl Table<'_> {
     }
 }
 
-/// The first paths of a ranking, few of them through any one pool.
+/// Selects the first paths of a ranking, with a limit per pool.
 fn diverse(ranked: &[Found], count: usize) -> Vec<Path> {
     let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
     let mut chosen = Vec::new();
@@ -145,8 +144,8 @@ fn diverse(ranked: &[Found], count: usize) -> Vec<Path> {
     chosen
 }
 
-/// Adds the row that helps most until none does. While the set cannot fill the amount, the best
-/// ranked row that fits joins.
+/// Adds the row that helps most until none does. While the set cannot fill the amount, the best ranked disjoint row is
+/// added.
 fn grow(table: &mut Table<'_>, start: usize, max_legs: usize) -> Option<Split> {
     let mut set = vec![start];
     let mut best: Option<Split> = None;
@@ -181,7 +180,7 @@ fn grow(table: &mut Table<'_>, start: usize, max_legs: usize) -> Option<Split> {
     best
 }
 
-/// Every row of the set gets a portion, then each further one goes where it makes most.
+/// Gives every row of the set one portion, then each further portion to the row that gains most.
 fn share_out(table: &mut Table<'_>, set: &[usize]) -> Option<Split> {
     let mut shares: Vec<(usize, usize)> = set.iter().map(|row| (*row, PORTION)).collect();
     let mut given = PORTION * set.len();
@@ -191,7 +190,7 @@ fn share_out(table: &mut Table<'_>, set: &[usize]) -> Option<Split> {
             let now = table.score(*row, *share)?;
             gains.push(table.score(*row, share + PORTION).map(|then| then.saturating_sub(now)));
         }
-        // The first of equal gains: nothing here depends on chance.
+        // Ties go to the first row, so the result is deterministic.
         let best = gains.iter().flatten().max()?;
         let at = gains.iter().position(|gain| gain.as_ref() == Some(best))?;
         shares.get_mut(at)?.1 += PORTION;
@@ -201,7 +200,7 @@ fn share_out(table: &mut Table<'_>, set: &[usize]) -> Option<Split> {
     Some(Split { shares, score })
 }
 
-/// Moves single percents from leg to leg while the score rises.
+/// Moves single percents between legs while the score rises.
 fn refine(table: &mut Table<'_>, split: &mut Split) {
     for _ in 0..ROUNDS {
         let mut better: Option<Split> = None;

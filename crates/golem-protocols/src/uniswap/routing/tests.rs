@@ -1,4 +1,4 @@
-//! The router against enumeration written out here, over random sets of pools.
+//! Tests of the router against an independent enumeration, over random sets of pools.
 
 use super::*;
 use crate::uniswap::pool::{Pool, PoolQuote};
@@ -15,14 +15,14 @@ fn token(index: u8) -> Address {
     Address::repeat_byte(index + 1)
 }
 
-/// One random pool: two tokens, a depth, a skew of its price and a kind (0: V2, else a V3 tier).
+/// Random pool: two tokens, a depth, a price skew and a kind (0 is V2, otherwise a V3 tier).
 type Seed = (u8, u8, u32, i32, usize);
 
 fn any_seed() -> impl Strategy<Value = Seed> {
     (0..TOKENS, 1..TOKENS, 30u32..70, -300..300i32, 0usize..5)
 }
 
-/// Distinct addresses by position; tokens are all worth about the same.
+/// Builds pools with distinct addresses; all tokens have about the same value.
 fn pools_of(seeds: &[Seed]) -> Vec<Pool> {
     seeds.iter().enumerate().map(|(at, seed)| pool_of(u64::try_from(at).unwrap(), *seed)).collect()
 }
@@ -37,7 +37,7 @@ fn pool_of(at: u64, (a, gap, depth, skew, kind): Seed) -> Pool {
         let reserve1 = liquidity + liquidity / 10_000 * u128::from(skew.unsigned_abs());
         return V2Pool { address, token0, token1, reserve0: liquidity, reserve1 }.into();
     };
-    // A narrow position inside a wide one, so that ticks are crossed.
+    // A narrow position inside a wide one makes trades cross ticks.
     let wide = (20_000 / spacing * spacing, i128::try_from(liquidity).unwrap());
     let narrow = (600 / spacing * spacing, i128::try_from(liquidity * 5).unwrap());
     let ticks = vec![(-wide.0, wide.1), (-narrow.0, narrow.1), (narrow.0, -narrow.1), (wide.0, -wide.1)];
@@ -56,8 +56,8 @@ fn pool_of(at: u64, (a, gap, depth, skew, kind): Seed) -> Pool {
     V3Pool::new(state).unwrap().into()
 }
 
-/// Gas at `units_per_gas` raw units per unit of gas: of the order of a trade's impact at the
-/// sizes drawn here, so that it decides often.
+/// Builds a request with gas at `units_per_gas` raw units per gas unit. This is of the order of the price impact at
+/// these sizes, so gas often decides.
 fn request(from: u8, to: u8, exact: Exact, units_per_gas: u64) -> RouteRequest {
     let price = Ratio::of(U256::from(units_per_gas), U256::from(1000)).unwrap();
     RouteRequest { gas: GasCost::new(1000, &price), ..RouteRequest::new(token(from), token(to), exact) }
@@ -83,7 +83,7 @@ fn tokens_along(path: &[&Pool], from: Address) -> Option<Vec<Address>> {
     Some(tokens)
 }
 
-/// The amount on the open side and the ticks crossed per hop.
+/// Returns the amount of the open side, and the ticks crossed per hop.
 fn run(path: &[&Pool], tokens: &[Address], exact: Exact) -> Option<(U256, Vec<u32>)> {
     let mut amount = exact;
     let mut ticks = Vec::new();
@@ -109,7 +109,7 @@ fn run(path: &[&Pool], tokens: &[Address], exact: Exact) -> Option<(U256, Vec<u3
     Some((amount.amount(), ticks))
 }
 
-/// What is gained (or, negative, paid) after gas by the best single path, by trying all sequences of pools.
+/// Returns the gain after gas of the best single path (negative for a payment), found by trying all sequences of pools.
 fn brute_force(pools: &[Pool], request: &RouteRequest, units_per_gas: u64) -> Option<BigInt> {
     let mut best: Option<BigInt> = None;
     let mut try_path = |path: &[&Pool]| {
@@ -152,7 +152,7 @@ fn brute_force(pools: &[Pool], request: &RouteRequest, units_per_gas: u64) -> Op
     best
 }
 
-/// A route's gain after gas, the transaction's own share left out as the enumeration does.
+/// Returns a route's gain after gas, without the transaction's base cost, like the enumeration.
 fn net(route: &Route, units_per_gas: u64) -> BigInt {
     let gas: u64 = route.legs.iter().map(|leg| leg.gas_units).sum();
     let cost = BigInt::from(gas * units_per_gas);
@@ -267,7 +267,7 @@ fn equal_pairs_share_equally_and_lower_addresses_win_ties() {
     let single = RouteRequest { max_legs: 1, ..request(0, 1, Exact::In(amount), 0) };
     let route = best_route(&set, &single).unwrap();
     assert_eq!(route.legs[0].hops[0].pool, Address::from_word(U256::from(5).into()));
-    // Gas dearer than the gain: no split. A second leg costs 76,000 units.
+    // If gas costs more than the gain, there is no split. A second leg costs 76,000 units.
     let route = best_route(&set, &request(0, 1, Exact::In(amount), 100_000)).unwrap();
     assert_eq!(route.legs.len(), 1);
 }
@@ -295,7 +295,7 @@ fn every_refusal_says_which() {
     assert_eq!(ask(0, 1, Exact::In(U256::ZERO)), RouteError::ZeroAmount);
     assert_eq!(ask(0, 1, Exact::Out(U256::MAX)), RouteError::AmountTooLarge);
     assert!(matches!(ask(0, 1, Exact::Out(U256::from(1_000_000))), RouteError::InsufficientLiquidity { .. }));
-    // V2 only, where mixing is off and the only way is mixed.
+    // Mixed paths are disabled, and the only path is mixed.
     let mixed = PoolSet::new([v2(5, 0, 1, 1_000_000), pool_of(0, (1, 1, 60, 0, 2))]);
     let exact_out = request(0, 2, Exact::Out(U256::from(10)), 0);
     assert!(matches!(best_route(&mixed, &exact_out), Err(RouteError::NoRoute { .. })));
@@ -307,15 +307,15 @@ fn impact_leaves_the_fee_out() {
     let depth = 1_000_000_000_000_000u128;
     let set = PoolSet::new([v2(5, 0, 1, depth)]);
     let route = best_route(&set, &request(0, 1, Exact::In(U256::from(depth / 100)), 0)).unwrap();
-    // Of a constant product, with y what arrives after the fee: 1 − 1 / (1 + y) with y = 0.00997.
+    // Constant product, where y is the input after the fee: 1 − 1 / (1 + y) with y = 0.00997.
     assert_eq!(route.price_impact.to_percent(6), "0.987158");
-    // The same with 0.3 % more lost: 1 − 0.997 / 1.00997.
+    // The same with the 0.3 % fee included: 1 − 0.997 / 1.00997.
     assert_eq!(route.price_impact_with_fee.to_percent(6), "1.284197");
 }
 
 #[test]
 fn gas_is_priced_in_the_open_side() {
-    // 2 raw units per wei, 3 wei per gas: 6 per unit; a third of a unit rounds up.
+    // 2 raw units per wei at 3 wei per gas are 6 per gas unit; a third of a unit rounds up.
     let two = Ratio::of(U256::from(2), U256::from(1)).unwrap();
     assert_eq!(GasCost::new(3, &two).unwrap().of(1000), U256::from(6000));
     let third = Ratio::of(U256::from(1), U256::from(3)).unwrap();
@@ -324,7 +324,7 @@ fn gas_is_priced_in_the_open_side() {
     let huge = Ratio::whole(U256::from(1) << 127);
     assert_eq!(GasCost::new(1, &huge).unwrap().of(u64::MAX), U256::MAX);
     assert!(GasCost::new(u128::MAX, &huge).is_none());
-    // The deepest direct pool, else two by way of a middle token.
+    // The deepest direct pool, otherwise two pools via a middle token.
     let set = PoolSet::new([v2(5, 0, 1, 1000), v2(6, 1, 2, 1000), v2(7, 3, 4, 5)]);
     let one = Some(Ratio::whole(U256::from(1)));
     assert_eq!(set.token_per_native(token(0), token(1)), one);
@@ -332,7 +332,7 @@ fn gas_is_priced_in_the_open_side() {
     assert_eq!(set.token_per_native(token(0), token(3)), None);
 }
 
-/// What others name is counted anew, and what is no route is refused for what it is.
+/// A named route is recomputed, and an invalid one is rejected with its specific error.
 #[test]
 fn a_named_route_is_counted_over_our_pools_or_refused() {
     // 0: V2 of tokens 0 and 1, 1: V3 of the same, 2: V3 of 1 and 2, 3: V2 of 0 and 2.
@@ -350,7 +350,7 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
 
     let route = of(&[(&[0, 2], 400_000), (&[3], 600_000)]).unwrap();
     assert_eq!(route.legs.iter().map(|leg| leg.share_bps).collect::<Vec<_>>(), [4_000, 6_000]);
-    // By the pools themselves: through the pair and the next pool, and straight.
+    // Independent quotes: through the pair and the next pool, and directly.
     let quote = |at: u64, from: u8, amount: U256| {
         let pool = set.get(pool(at)).unwrap();
         pool.quote(pool.zero_for_one(token(from)).unwrap(), Exact::In(amount)).unwrap().amount_out
@@ -364,7 +364,7 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
     assert_eq!(thirds.amount_in, U256::from(1_000_000));
 
     let whole = 1_000_000;
-    /// Pools in the order they are passed, and what goes in.
+    /// Pools in trading order, with the amount through them.
     type Claimed<'a> = (&'a [u64], u64);
     let nine: [Claimed<'_>; 9] = [(&[3], 1); 9];
     let cases: [(&[Claimed<'_>], RebuildError); 11] = [

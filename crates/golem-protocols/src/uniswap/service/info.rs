@@ -1,9 +1,10 @@
-//! What the order service wants to read of an order beside its encoding: `orderInfo` of its documented quotes, with
-//! which an order request must be identical.
+//! `orderInfo` of an order submission: the readable form of an order that the service requires beside its encoding,
+//! identical to the one in its quotes.
 //!
-//! The document's lists of required names and of properties differ. Both are written: an order's own check goes by its
-//! old name and its new one, and what the cosigner has yet to say is what the encoded order holds of it, nothing. Left
-//! out is the `type` that it asks of amounts and curves, which no property of that name explains.
+//! The API document's list of required names differs from its list of properties, so both are written. The validation
+//! contract and data appear under their old and new names. The cosigner's fields have the values of the encoded order,
+//! which are empty before the cosignature. The required `type` of amounts and curves is left out, because no property
+//! of that name is documented.
 
 use alloy::primitives::{Address, U256};
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::uniswap::order::Order;
 use bardo_abi::uniswapx::{DutchInput, DutchOutput, NonlinearDutchDecay};
 
-/// `orderInfo` of an order on the chain of this id.
+/// Builds the `orderInfo` of an order on this chain.
 pub fn order_info(chain_id: u64, order: &Order) -> Value {
     let info = order.info();
     let mut told = json!({
@@ -31,7 +32,7 @@ pub fn order_info(chain_id: u64, order: &Order) -> Value {
     told
 }
 
-/// The part that differs by kind.
+/// Builds the part that depends on the order kind.
 fn of_kind(order: &Order) -> Value {
     match order {
         Order::Dutch(order) => {
@@ -58,7 +59,7 @@ fn of_kind(order: &Order) -> Value {
         }
         Order::DutchV3(order) => {
             let said = &order.cosignerData;
-            // It decays over blocks: no time says when.
+            // This kind decays over blocks, so it has no times.
             let mut told = exclusive(U256::ZERO, U256::ZERO, said.exclusiveFiller, said.exclusivityOverrideBps);
             let input = json!({
                 "token": order.baseInput.token,
@@ -107,7 +108,7 @@ fn of_kind(order: &Order) -> Value {
     }
 }
 
-/// From when until when the price falls, and who may fill before others.
+/// Builds the fields for the decay times and the exclusivity.
 fn exclusive(start: U256, end: U256, filler: Address, bps: U256) -> Map<String, Value> {
     [
         ("startTime", Value::from(start.saturating_to::<u64>())),
@@ -137,7 +138,8 @@ fn output(output: &DutchOutput) -> Value {
     })
 }
 
-/// A curve as the service writes it: the contract packs the blocks into one number, 16 bits each, the first lowest.
+/// Converts a curve to the service's format. The contract packs the blocks into one number, 16 bits each, the first one
+/// lowest.
 fn curve(curve: &NonlinearDutchDecay) -> Value {
     let blocks = (0..curve.relativeAmounts.len()).map(|at| {
         (curve.relativeBlocks.wrapping_shr(at.saturating_mul(16)) & U256::from(u16::MAX)).saturating_to::<u64>()

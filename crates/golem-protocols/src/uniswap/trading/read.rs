@@ -1,5 +1,5 @@
-//! The Trading API's answers, decoded and held against what our own code makes of the same: permits, calls, approvals,
-//! orders, and what became of swaps.
+//! Strict parsers for the Trading API's answers, which are compared with the results of our own code: permits, calls,
+//! approvals, orders and swap states.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -18,16 +18,16 @@ use bardo_abi::erc20::Erc20;
 use bardo_base::text::SafeText;
 use golem_chain::permit2::{PermitDetails, PermitSingle};
 
-/// The most calldata that is read.
+/// Maximum length of parsed calldata, in bytes.
 const MOST_CALLDATA: usize = 64 * 1024;
 
-/// Why an answer of the API is not one.
+/// Error for an answer that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// A field is not what it must be.
+    /// Field that is missing or wrong.
     #[error(transparent)]
     Field(#[from] Wrong),
-    /// It reads well and differs from what our own code makes.
+    /// Valid answer that differs from the result of our own code.
     #[error("{0}")]
     Differs(SafeText),
 }
@@ -36,10 +36,11 @@ fn differs(what: impl std::fmt::Display) -> Mismatch {
     Mismatch::Differs(SafeText::clean(&what.to_string(), 300))
 }
 
-/// The permit that a quote says the swap needs, where it says one; of the token, the chain and a router that we know.
+/// Parses the permit that a quote requires, if any. Its token, chain and spender must be the expected token, this chain
+/// and a known router.
 ///
 /// # Errors
-/// [`Mismatch`].
+/// Returns a [`Mismatch`] for an invalid or unexpected permit.
 pub fn permit(
     data: &Value,
     asked: &Asked,
@@ -81,11 +82,11 @@ fn bytes(value: Option<&Value>, field: &'static str) -> Result<Bytes, Wrong> {
     digits.and_then(|digits| hex::decode(digits).ok()).map(Into::into).ok_or(Wrong::Field(field, "hexadecimal bytes"))
 }
 
-/// Holds the call that the API would make against our own: same router, sender, coin, paths and amounts, nobody else
-/// paid. A permit in either, the bounds, and the deadline are each maker's own affair: ours are what is signed.
+/// Compares the API's call with our own: router, sender, value, paths and amounts must be the same, and no third party
+/// may be paid. Permits, bounds and deadlines may differ, because only our own call is signed.
 ///
 /// # Errors
-/// [`Mismatch`].
+/// Returns a [`Mismatch`] for an invalid or different call.
 pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
     chain(at(swap, &["chainId"]), "swap.chainId", own.chain_id)?;
     same(at(swap, &["to"]), "swap.to", own.router)?;
@@ -146,17 +147,17 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// The fixed side of a swap command.
+/// Returns the fixed amount of a swap command.
 fn fixed(exact: Exactness) -> U256 {
     match exact {
         Exactness::In { amount, .. } | Exactness::Out { amount, .. } => amount,
     }
 }
 
-/// What the API says of an approval.
+/// Parses the API's answer about an approval.
 ///
 /// # Errors
-/// [`Mismatch`] for a transaction that is no approval of Permit2 over this token.
+/// Returns a [`Mismatch`] for a transaction that is not an approval of Permit2 for this token.
 pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Mismatch> {
     for name in ["approval", "cancel"] {
         if answer.get(name).is_none() {
@@ -175,7 +176,7 @@ pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Misma
     Ok(ApprovalWord::Needed { amount, cancel_first: cancel.is_some() })
 }
 
-/// What an approving transaction lets Permit2 take.
+/// Returns the amount that an approval transaction allows Permit2 to take.
 fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
     chain(at(transaction, &["chainId"]), "approval.chainId", ask.chain_id)?;
     same(at(transaction, &["to"]), "approval.to", ask.token)?;
@@ -185,7 +186,7 @@ fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
     }
     let data = bytes(at(transaction, &["data"]), "approval.data")?;
     let call = Erc20::approveCall::abi_decode_validate(&data).ok();
-    // What encodes back to other bytes hides something behind its fields.
+    // Calldata that differs from its re-encoding hides data behind its fields.
     let call =
         call.filter(|call| call.abi_encode() == *data).ok_or_else(|| differs("its approval is no approve call"))?;
     if call.spender != ask.permit2 {
@@ -194,11 +195,11 @@ fn approved(transaction: &Value, ask: &ApprovalAsk) -> Result<U256, Mismatch> {
     Ok(call.value)
 }
 
-/// What an order quote would ask for. The order that it encodes must be the one that our own builder makes of its
-/// amounts, nonce, deadline and curve, and of the parties that we know.
+/// Parses the amounts of an order quote. The encoded order must equal the one that our own builder makes from its
+/// amounts, nonce, deadline and curve, and from the expected parties.
 ///
 /// # Errors
-/// [`Mismatch`].
+/// Returns a [`Mismatch`] for an invalid or different order.
 pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
     let encoded = bytes(at(quote, &["encodedOrder"]), "encodedOrder")?;
     let theirs = Order::decode(ask.kind, &encoded).map_err(differs)?;
@@ -256,7 +257,7 @@ pub fn order(quote: &Value, ask: &OrderAsk) -> Result<OrderWord, Mismatch> {
     Ok(OrderWord { start_out: shape.start, least_out: shape.least })
 }
 
-/// The numbers that our builder needs to make an order again.
+/// Values from which our builder can rebuild an order.
 struct Shape {
     token_out: Address,
     start: U256,
@@ -294,22 +295,22 @@ fn shape(order: &Order) -> Option<Shape> {
     }
 }
 
-/// What the API says became of a swap. Hearsay: the chain's receipt is what counts.
+/// State of a swap according to the API. Unverified: only the chain's receipt counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwapStatus {
-    /// On its way.
+    /// Transaction that is not included yet.
     Pending,
-    /// Done.
+    /// Transaction that succeeded.
     Success,
-    /// Not known.
+    /// Transaction that the API does not know.
     NotFound,
-    /// Reverted.
+    /// Transaction that reverted.
     Failed,
-    /// Its time is over.
+    /// Transaction that expired.
     Expired,
 }
 
-/// The API's words.
+/// API's words for the states.
 const STATUS_WORDS: [(SwapStatus, &str); 5] = [
     (SwapStatus::Pending, "PENDING"),
     (SwapStatus::Success, "SUCCESS"),
@@ -319,16 +320,16 @@ const STATUS_WORDS: [(SwapStatus, &str); 5] = [
 ];
 
 impl SwapStatus {
-    /// The API's word.
+    /// Returns the API's word for the state.
     pub fn word(self) -> &'static str {
         STATUS_WORDS.iter().find(|(status, _)| *status == self).map_or("NOT_FOUND", |(_, word)| word)
     }
 }
 
-/// Reads what became of the transactions that were asked for.
+/// Parses the states of the requested transactions.
 ///
 /// # Errors
-/// In words, what makes no sense.
+/// Returns a description of the problem.
 pub fn swaps(answer: &Value, asked: &[B256]) -> Result<Vec<(B256, SwapStatus)>, &'static str> {
     let listed = answer.get("swaps").and_then(Value::as_array).ok_or("no list of swaps")?;
     let mut seen = BTreeSet::new();

@@ -1,13 +1,12 @@
-//! All boundaries a swap in one direction can meet, with running totals, laid out once per pool
-//! state. A quote is then a binary search for the last boundary reached whole and one step from it.
+//! Boundaries that a swap in one direction can meet, with cumulative amounts, computed once per pool state. A quote is
+//! then a binary search for the last boundary that is fully reached, and one step from it.
 //!
-//! Why this is exact: a step that reaches its boundary costs and gives the same whatever amount is
-//! behind it, and it is reached if and only if the amount left covers its cost. With `f` the fee
-//! and `k = 1 − f`, the contract asks `floor(left × k) >= a`, which is `left >= ceil(a / k)`, and
-//! charges `a + ceil(a × f / k) = ceil(a / k)`.
+//! The result is exact: a step that reaches its boundary costs and gives the same for any larger amount, and it is
+//! reached exactly if the remaining amount covers its cost. With the fee `f` and `k = 1 − f`, the contract checks
+//! `floor(left × k) >= a`, which is `left >= ceil(a / k)`. It charges `a + ceil(a × f / k) = ceil(a / k)`.
 //!
-//! The contract looks for the next initialised tick one bitmap word at a time and rounds at each
-//! word's end, so words are boundaries too, except where there is no liquidity to round.
+//! The contract looks for the next initialized tick one bitmap word at a time and rounds at the end of each word. Words
+//! are therefore boundaries too, except where there is no liquidity to round.
 
 use alloy::primitives::U256;
 
@@ -17,31 +16,34 @@ use super::swap_step::{SwapStep, compute_inner_step, compute_swap_step};
 use super::tick_math::{MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at_tick, tick_at_sqrt_price};
 use crate::uniswap::pool::Exact;
 
-/// A swap through one pool and the state it leaves.
+/// Result of a swap through one pool, with the pool's final state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swap {
-    /// What the pool took, fee included.
+    /// Input in raw units, including the fee.
     pub amount_in: U256,
-    /// What the pool gave.
+    /// Output in raw units.
     pub amount_out: U256,
-    /// The price after.
+    /// Square root price after the swap, Q64.96.
     pub sqrt_price_after: U256,
-    /// Liquidity in range after.
+    /// Liquidity in range after the swap.
     pub liquidity_after: u128,
-    /// Initialised ticks crossed.
+    /// Number of initialized ticks crossed.
     pub ticks_crossed: u32,
-    /// The tick after, where the swap ended on a boundary; elsewhere it follows from the price.
+    /// Tick after a swap that ended on a boundary; otherwise the tick follows from the price.
     boundary_tick: Option<i32>,
 }
 
 impl Swap {
-    /// The pool's tick after the swap.
+    /// Returns the pool's tick after the swap.
+    ///
+    /// # Errors
+    /// Returns a [`MathError`] if the price is out of range.
     pub fn tick_after(&self) -> Result<i32, MathError> {
         self.boundary_tick.map_or_else(|| tick_at_sqrt_price(self.sqrt_price_after), Ok)
     }
 }
 
-/// The pool as it is when the price has just reached a boundary and crossed it.
+/// State of the pool when the price has just reached and crossed a boundary.
 #[derive(Debug, Clone, Copy)]
 struct Rung {
     sqrt_price: U256,
@@ -52,21 +54,21 @@ struct Rung {
     crossed: u32,
 }
 
-/// The rungs of one direction; the first is the pool as it stands.
+/// Boundaries of one direction; the first entry is the current state.
 #[derive(Debug, Clone)]
 pub(super) struct Ladder {
     rungs: Vec<Rung>,
     fee: u32,
-    /// Ticks from the start of one bitmap word to the start of the next.
+    /// Number of ticks covered by one bitmap word.
     word: i32,
     zero_for_one: bool,
-    /// Whether the last rung is the end of the pool, rather than the end of what was read of it.
+    /// True if the last boundary is the end of the pool, not only the end of the known ticks.
     complete: bool,
 }
 
 impl Ladder {
-    /// Lays out the boundaries until liquidity, ticks or knowledge end. A state that cannot be
-    /// (liquidity below zero) ends the ladder there, so that no swap passes.
+    /// Computes the boundaries until liquidity, ticks or known data end. An impossible state (negative liquidity) ends
+    /// the ladder, so that no swap passes it.
     pub(super) fn build(state: &V3State, zero_for_one: bool) -> Self {
         let start = Rung {
             sqrt_price: state.sqrt_price_x96,
@@ -95,7 +97,7 @@ impl Ladder {
         ladder
     }
 
-    /// The whole amount, or nothing.
+    /// Swaps the whole amount; `None` if the pool cannot fill it.
     pub(super) fn swap(&self, exact: Exact) -> Option<Swap> {
         if !countable(exact) {
             return None;
@@ -105,7 +107,7 @@ impl Ladder {
         if total(reached, exact) == exact.amount() {
             return Some(end_on(reached));
         }
-        // `at` is above 0: the first rung's totals are zero and would have matched only a zero amount.
+        // `at` is above zero: the first entry's totals are zero and match only an amount of zero.
         let from = self.rungs.get(at.checked_sub(1)?)?;
         let left = left(from, exact)?;
         let (paid, got, price) =
@@ -114,7 +116,7 @@ impl Ladder {
         Some(self.land(from, reached, totals, price))
     }
 
-    /// What fits before the price reaches `limit`.
+    /// Swaps as much as possible before the price reaches `limit`.
     pub(super) fn swap_to_limit(&self, exact: Exact, limit: U256) -> Option<Swap> {
         let start = self.rungs.first()?;
         let ahead = if self.zero_for_one {
@@ -138,7 +140,7 @@ impl Ladder {
                 Some(end_on(reached))
             }
             Some(reached) => self.towards(from, reached, limit, exact),
-            // Past the end of the pool the price moves freely and nothing is swapped.
+            // Beyond the end of the pool, the price moves freely and nothing is swapped.
             None if self.complete && from.liquidity == 0 => {
                 Some(Swap { sqrt_price_after: limit, boundary_tick: self.skipped_boundary(limit), ..end_on(from) })
             }
@@ -146,19 +148,19 @@ impl Ladder {
         }
     }
 
-    /// The first rung whose total covers the amount.
+    /// Returns the first boundary whose total covers the amount.
     fn first_covering(&self, exact: Exact) -> usize {
         self.rungs.partition_point(|rung| total(rung, exact) < exact.amount())
     }
 
-    /// One step from a rung towards a limit at or before the next.
+    /// Computes one step from a boundary towards a limit that is not beyond the next boundary.
     fn towards(&self, from: &Rung, reached: &Rung, limit: U256, exact: Exact) -> Option<Swap> {
         let left = left(from, exact)?;
         let step = compute_swap_step(from.sqrt_price, limit, from.liquidity, left, self.fee).ok()?;
         Some(self.land(from, reached, add(from, &step)?, step.sqrt_price_next))
     }
 
-    /// The pool after a step from one rung that ended at `price`, on the next rung or before it.
+    /// Returns the state after a step that ended at `price`, on the next boundary or before it.
     fn land(&self, from: &Rung, reached: &Rung, (amount_in, amount_out): (U256, U256), price: U256) -> Swap {
         let on_boundary = price == reached.sqrt_price;
         Swap {
@@ -179,8 +181,8 @@ impl Ladder {
         }
     }
 
-    /// The tick the contract is left with when a limit downwards falls on the start of a word that
-    /// the ladder skipped for lack of liquidity: one below, as on every boundary.
+    /// Returns the contract's tick if a downward limit is the start of a word that the ladder skipped for lack of
+    /// liquidity: one below, as on every boundary.
     fn skipped_boundary(&self, price: U256) -> Option<i32> {
         let tick = tick_at_sqrt_price(price).ok()?;
         let on_word = tick % self.word == 0 && sqrt_price_at_tick(tick) == Ok(price);
@@ -188,7 +190,7 @@ impl Ladder {
     }
 }
 
-/// What is left of the amount at a rung.
+/// Returns the remaining amount at a boundary.
 fn left(from: &Rung, exact: Exact) -> Option<Exact> {
     let left = exact.amount().checked_sub(total(from, exact))?;
     Some(match exact {
@@ -197,7 +199,7 @@ fn left(from: &Rung, exact: Exact) -> Option<Exact> {
     })
 }
 
-/// Amounts above zero that fit the contract's `int256`.
+/// True for amounts above zero that fit the contract's `int256`.
 fn countable(exact: Exact) -> bool {
     !exact.amount().is_zero() && exact.amount() < U256::from(1) << 255
 }
@@ -225,7 +227,7 @@ fn add(from: &Rung, step: &SwapStep) -> Option<(U256, U256)> {
     Some((from.total_in.checked_add(cost)?, from.total_out.checked_add(step.amount_out)?))
 }
 
-/// The next boundary and the pool's state once it is crossed; nothing at the end.
+/// Returns the next boundary with the state after crossing it; `None` at the end.
 fn next_rung(state: &V3State, zero_for_one: bool, from: &Rung) -> Result<Option<Rung>, MathError> {
     let limit = if zero_for_one { MIN_SQRT_PRICE + U256::from(1) } else { MAX_SQRT_PRICE - U256::from(1) };
     if from.sqrt_price == limit {
@@ -237,7 +239,7 @@ fn next_rung(state: &V3State, zero_for_one: bool, from: &Rung) -> Result<Option<
     }
     let at_boundary = sqrt_price_at_tick(boundary)?;
     let target = if zero_for_one { at_boundary.max(limit) } else { at_boundary.min(limit) };
-    // An amount no pool can hold: the step always reaches its target.
+    // No pool can hold this amount, so the step always reaches its target.
     let step = compute_swap_step(from.sqrt_price, target, from.liquidity, Exact::Out(U256::MAX), state.fee)?;
     let (total_in, total_out) = add(from, &step).ok_or(MathError::Overflow)?;
     let mut rung = Rung { sqrt_price: target, total_in, total_out, ..*from };
@@ -254,13 +256,14 @@ fn next_rung(state: &V3State, zero_for_one: bool, from: &Rung) -> Result<Option<
     Ok(Some(rung))
 }
 
-/// The next tick to stop at, and its net liquidity if it is initialised: the next initialised tick
-/// within the current bitmap word, else the word's end; without liquidity the next in any word.
+/// Returns the next boundary tick, and its net liquidity if it is initialized. This is the next initialized tick within
+/// the current bitmap word, otherwise the end of the word. Without liquidity, it is the next initialized tick in any
+/// word.
 fn next_boundary(state: &V3State, zero_for_one: bool, from: &Rung) -> (i32, Option<i128>) {
     let spacing = state.tick_spacing;
     let position = from.tick.div_euclid(spacing);
     let word_end = if zero_for_one { (position >> 8) << 8 } else { (((position + 1) >> 8) << 8) + 255 };
-    // Positions are within ± 887,272 and spacings below 16,384, but a word's end may lie far outside.
+    // Positions are within ±887,272 and spacings below 16,384, but the end of a word may be far outside.
     let word_end = i32::try_from(i64::from(word_end) * i64::from(spacing)).unwrap_or(MAX_TICK);
     let word_end = word_end.clamp(MIN_TICK, MAX_TICK);
     let above = state.ticks.partition_point(|tick| tick.index <= from.tick);

@@ -1,40 +1,46 @@
-//! Products of 512 bits, and the price and amount formulas of V3's `SqrtPriceMath`, rounded as the
-//! contract rounds: always in the pool's favour.
+//! 512-bit products, and the price and amount formulas of V3's `SqrtPriceMath`, with the contract's rounding: always in
+//! the pool's favour.
 
 use alloy::primitives::{U256, U512};
 
-/// Why a formula has no answer. The contract reverts in the same places.
+/// Error of a formula. The contract reverts in the same cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MathError {
     /// The result does not fit its type, or the divisor is zero.
     #[error("the result does not fit its type")]
     Overflow,
-    /// The price is zero or beyond the bounds of ticks.
+    /// The price is zero or beyond the valid ticks.
     #[error("the price is out of range")]
     PriceOutOfRange,
-    /// The tick is beyond ± 887,272.
+    /// The tick is beyond ±887,272.
     #[error("the tick is out of range")]
     TickOutOfRange,
-    /// There is not enough liquidity at this price.
+    /// The liquidity at this price does not suffice.
     #[error("there is not enough liquidity")]
     NotEnoughLiquidity,
 }
 
-/// The largest value of a `uint160`.
+/// Maximum value of a `uint160`.
 const MAX_U160: U256 = U256::from_limbs([u64::MAX, u64::MAX, (1 << 32) - 1, 0]);
 
-/// `floor(a × b / divisor)` without losing bits on the way.
+/// Computes `floor(a × b / divisor)` with full intermediate precision.
+///
+/// # Errors
+/// [`MathError::Overflow`] if the result exceeds 256 bits or the divisor is zero.
 pub fn mul_div(a: U256, b: U256, divisor: U256) -> Result<U256, MathError> {
     Ok(mul_div_with_remainder(a, b, divisor)?.0)
 }
 
-/// `ceil(a × b / divisor)` without losing bits on the way.
+/// Computes `ceil(a × b / divisor)` with full intermediate precision.
+///
+/// # Errors
+/// [`MathError::Overflow`] if the result exceeds 256 bits or the divisor is zero.
 pub fn mul_div_up(a: U256, b: U256, divisor: U256) -> Result<U256, MathError> {
     let (quotient, exact) = mul_div_with_remainder(a, b, divisor)?;
     if exact { Ok(quotient) } else { quotient.checked_add(U256::from(1)).ok_or(MathError::Overflow) }
 }
 
-/// The quotient, and whether it is exact.
+/// Returns the quotient, and whether it is exact.
 fn mul_div_with_remainder(a: U256, b: U256, divisor: U256) -> Result<(U256, bool), MathError> {
     if divisor.is_zero() {
         return Err(MathError::Overflow);
@@ -50,7 +56,7 @@ fn mul_div_with_remainder(a: U256, b: U256, divisor: U256) -> Result<(U256, bool
     Ok((quotient, remainder.is_zero()))
 }
 
-/// `ceil(a / divisor)`.
+/// Computes `ceil(a / divisor)`.
 fn div_up(a: U256, divisor: U256) -> Result<U256, MathError> {
     if divisor.is_zero() {
         return Err(MathError::Overflow);
@@ -58,7 +64,10 @@ fn div_up(a: U256, divisor: U256) -> Result<U256, MathError> {
     Ok(a.div_ceil(divisor))
 }
 
-/// Token0 between two prices: `L × 2^96 × (b − a) / (a × b)`.
+/// Computes the token0 amount between two prices: `L × 2^96 × (b − a) / (a × b)`.
+///
+/// # Errors
+/// Returns a [`MathError`] for a price of zero or an overflow.
 pub fn amount0_between(a: U256, b: U256, liquidity: u128, round_up: bool) -> Result<U256, MathError> {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     if low.is_zero() {
@@ -72,7 +81,10 @@ pub fn amount0_between(a: U256, b: U256, liquidity: u128, round_up: bool) -> Res
     }
 }
 
-/// Token1 between two prices: `L × (b − a) / 2^96`.
+/// Computes the token1 amount between two prices: `L × (b − a) / 2^96`.
+///
+/// # Errors
+/// [`MathError::Overflow`] if the result exceeds 256 bits.
 pub fn amount1_between(a: U256, b: U256, liquidity: u128, round_up: bool) -> Result<U256, MathError> {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
     let product: U512 = U256::from(liquidity).widening_mul(high - low);
@@ -82,7 +94,10 @@ pub fn amount1_between(a: U256, b: U256, liquidity: u128, round_up: bool) -> Res
     if round_up && !exact { whole.checked_add(U256::from(1)).ok_or(MathError::Overflow) } else { Ok(whole) }
 }
 
-/// The price after `amount_in` (fee taken off) has gone in.
+/// Computes the price after an input of `amount_in`, which excludes the fee.
+///
+/// # Errors
+/// Returns a [`MathError`] for a price or liquidity of zero, or an overflow.
 pub fn price_after_input(price: U256, liquidity: u128, amount_in: U256, zero_for_one: bool) -> Result<U256, MathError> {
     check_price_and_liquidity(price, liquidity)?;
     if zero_for_one {
@@ -102,7 +117,10 @@ pub fn price_after_input(price: U256, liquidity: u128, amount_in: U256, zero_for
     }
 }
 
-/// The price after `amount_out` has gone out.
+/// Computes the price after an output of `amount_out`.
+///
+/// # Errors
+/// Returns a [`MathError`] for a price or liquidity of zero, or an output beyond the liquidity.
 pub fn price_after_output(
     price: U256,
     liquidity: u128,

@@ -1,10 +1,9 @@
-//! V3 pools: tick and price mathematics, the swap step, and swaps across ticks, to the wei.
+//! V3 pools: tick and price mathematics, the swap step, and exact swaps across ticks.
 //!
-//! Written here over 512-bit products rather than taken from `uniswap-v3-sdk` 7, whose pools are
-//! asynchronous over a tick provider, carry amounts in arbitrary-size integers and walk every tick
-//! anew for every quote, over operators that wrap on overflow. A router asks the same pool hundreds
-//! of times per block, so a pool here lays out its boundaries once ([`ladder`]) and a quote is one
-//! search and one step, checked throughout.
+//! This is our own implementation over 512-bit products instead of `uniswap-v3-sdk` 7. The SDK's pools are asynchronous
+//! over a tick provider, use integers of arbitrary size, walk all ticks again for every quote, and have operators that
+//! wrap on overflow. A router quotes the same pool hundreds of times per block. Here a pool computes its boundaries
+//! once ([`ladder`]), and a quote is one search and one step, with checked arithmetic.
 
 pub mod ladder;
 pub mod math;
@@ -22,47 +21,47 @@ use super::address::sort_tokens;
 use super::pool::{Exact, PoolError, PoolQuote};
 use super::ratio::{Ratio, big};
 
-/// Fees are in millionths of the input.
+/// Denominator of fees, which are in millionths of the input.
 pub const FEE_WHOLE: u32 = 1_000_000;
 
-/// An initialised tick: liquidity changes by `liquidity_net` when the price crosses it upwards.
+/// Initialized tick. Crossing it upwards changes the liquidity by `liquidity_net`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// The tick, a multiple of the pool's spacing.
+    /// Index of the tick, a multiple of the pool's spacing.
     pub index: i32,
-    /// Liquidity added when crossed upwards, removed when crossed downwards.
+    /// Liquidity added when crossed upwards, and removed when crossed downwards.
     pub liquidity_net: i128,
 }
 
-/// A pool's state at one block, as the chain tells it.
+/// State of a pool at one block, as read from the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct V3State {
-    /// The pool contract.
+    /// Address of the pool contract.
     pub address: Address,
-    /// The token with the lower address.
+    /// Token with the lower address.
     pub token0: Address,
-    /// The token with the higher address.
+    /// Token with the higher address.
     pub token1: Address,
-    /// The fee in hundredths of a basis point (3000 is 0.3 %).
+    /// Fee in hundredths of a basis point (3000 is 0.3 %).
     pub fee: u32,
-    /// Distance between ticks that may be initialised.
+    /// Distance between ticks that can be initialized.
     pub tick_spacing: i32,
-    /// Square root of token1 per token0 in raw units, times 2^96.
+    /// Square root of the price in raw token1 per raw token0, times 2^96.
     pub sqrt_price_x96: U256,
     /// Liquidity in range.
     pub liquidity: u128,
-    /// The current tick of `slot0`.
+    /// Current tick from `slot0`.
     pub tick: i32,
-    /// The initialised ticks within `known_ticks`, ascending.
+    /// Initialized ticks within `known_ticks`, ascending.
     pub ticks: Vec<Tick>,
-    /// The range of ticks whose state was read. A swap that would leave it is refused.
+    /// Range of ticks whose state was read. Swaps beyond it are refused.
     pub known_ticks: RangeInclusive<i32>,
 }
 
-/// The range that means "every tick was read".
+/// Value of `known_ticks` if all ticks were read.
 pub const ALL_TICKS: RangeInclusive<i32> = MIN_TICK..=MAX_TICK;
 
-/// A checked state and the boundaries laid out from it, each way on first use.
+/// Validated state with the boundaries of each direction, computed on first use.
 #[derive(Debug)]
 pub struct V3Pool {
     state: V3State,
@@ -71,29 +70,38 @@ pub struct V3Pool {
 }
 
 impl V3Pool {
-    /// Checks that the state is one a pool can be in.
+    /// Validates the state and creates a pool.
+    ///
+    /// # Errors
+    /// [`PoolError::InvalidState`] for a state that no pool can have.
     pub fn new(state: V3State) -> Result<Self, PoolError> {
         check(&state).map_err(|what| PoolError::InvalidState { pool: state.address, what })?;
         Ok(Self { state, downwards: OnceLock::new(), upwards: OnceLock::new() })
     }
 
-    /// The state it was made from.
+    /// Returns the pool's state.
     pub fn state(&self) -> &V3State {
         &self.state
     }
 
-    /// The whole amount swapped through the pool; an amount it cannot fill whole is an error.
+    /// Quotes a swap of the whole amount.
+    ///
+    /// # Errors
+    /// Returns a [`PoolError`] if the amount is invalid or cannot be filled.
     pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
         let swap = self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))?;
         Ok(PoolQuote { amount_in: swap.amount_in, amount_out: swap.amount_out, ticks_crossed: swap.ticks_crossed })
     }
 
-    /// As [`V3Pool::quote`], with the pool's state after the swap.
+    /// Quotes like [`V3Pool::quote`], and returns the pool's state after the swap.
+    ///
+    /// # Errors
+    /// Returns a [`PoolError`] if the amount is invalid or cannot be filled.
     pub fn swap(&self, zero_for_one: bool, exact: Exact) -> Result<Swap, PoolError> {
         self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))
     }
 
-    /// As [`V3Pool::quote`], with the pool as the swap leaves it.
+    /// Quotes like [`V3Pool::quote`], and returns the pool after the swap.
     pub(super) fn after(&self, zero_for_one: bool, exact: Exact) -> Result<(PoolQuote, Self), PoolError> {
         let swap = self.swap(zero_for_one, exact)?;
         let pool = self.state.address;
@@ -109,27 +117,30 @@ impl V3Pool {
         Ok((PoolQuote { amount_in, amount_out, ticks_crossed }, Self::new(after)?))
     }
 
-    /// As the pool contract does it with a price limit: fills what it can up to the limit and
-    /// stops there. The limit must lie ahead of the price, within the bounds of ticks.
+    /// Swaps with a price limit like the pool contract: fills as much as possible up to the limit. The limit must be
+    /// ahead of the price and within the valid range.
+    ///
+    /// # Errors
+    /// Returns a [`PoolError`] if amount or limit is invalid, or the known ticks do not reach far enough.
     pub fn swap_to_limit(&self, zero_for_one: bool, exact: Exact, limit_x96: U256) -> Result<Swap, PoolError> {
         self.ladder(zero_for_one).swap_to_limit(exact, limit_x96).ok_or_else(|| self.refusal(exact))
     }
 
-    /// Token out per token in at the current price: `sqrt_price² / 2^192` or its inverse.
+    /// Returns the current price of the input token in output tokens, in raw units: `sqrt_price² / 2^192` or its
+    /// inverse.
     pub fn mid_price(&self, zero_for_one: bool) -> Option<Ratio> {
         let squared = big(self.state.sqrt_price_x96).pow(2);
         let unit = big(U256::from(1)) << 192u32;
         if zero_for_one { Ratio::new(squared.into(), unit) } else { Ratio::new(unit.into(), squared) }
     }
 
-    /// What a constant product with this price and liquidity would hold: `L / √P` of token0,
-    /// `L × √P` of token1.
+    /// Returns the reserve of a constant product with this price and liquidity: `L / √P` of token0, `L × √P` of token1.
     pub fn virtual_reserve(&self, of_token0: bool) -> U256 {
         let liquidity = U256::from(self.state.liquidity);
         if of_token0 {
             (liquidity << 96) / self.state.sqrt_price_x96
         } else {
-            // 128 + 160 - 96 bits: it fits.
+            // The result has at most 128 + 160 − 96 bits, so it fits.
             math::mul_div(liquidity, self.state.sqrt_price_x96, U256::from(1) << 96).unwrap_or(U256::MAX)
         }
     }
@@ -163,7 +174,7 @@ fn check(state: &V3State) -> Result<(), &'static str> {
     if state.fee >= FEE_WHOLE {
         return Err("its fee is the whole input or more");
     }
-    // The factory allows spacings from 1 up to 16,383.
+    // The factory allows spacings from 1 to 16,383.
     if !(1..16_384).contains(&state.tick_spacing) {
         return Err("its tick spacing is out of range");
     }
@@ -174,7 +185,7 @@ fn check(state: &V3State) -> Result<(), &'static str> {
     let bounds = |tick| sqrt_price_at_tick(tick).map_err(|_| "its tick is out of range");
     let lower = bounds(state.tick)?;
     let upper = bounds(state.tick.saturating_add(1))?;
-    // A swap downwards that ends exactly on an initialised tick leaves `tick` one below the price.
+    // A downward swap that ends exactly on an initialized tick leaves `tick` one below the price.
     if state.sqrt_price_x96 < lower || state.sqrt_price_x96 > upper {
         return Err("its price and its tick disagree");
     }

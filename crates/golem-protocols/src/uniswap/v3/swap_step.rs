@@ -1,5 +1,4 @@
-//! One step of a swap: within one range of constant liquidity, up to a target price
-//! (V3's `SwapMath.computeSwapStep`).
+//! One step of a swap: within one range of constant liquidity, up to a target price (V3's `SwapMath.computeSwapStep`).
 
 use alloy::primitives::U256;
 
@@ -9,22 +8,21 @@ use super::math::{
 };
 use crate::uniswap::pool::Exact;
 
-/// What one step does.
+/// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwapStep {
-    /// The price after the step; the target's if the step was not cut short by the amount.
+    /// Price after the step; the target price unless the amount ended the step earlier.
     pub sqrt_price_next: U256,
-    /// What goes into the pool, fee not included.
+    /// Input without the fee, in raw units.
     pub amount_in: U256,
-    /// What comes out.
+    /// Output in raw units.
     pub amount_out: U256,
-    /// The fee, on top of `amount_in`.
+    /// Fee on top of `amount_in`, in raw units.
     pub fee_amount: U256,
 }
 
-/// A step that is known to end before its target: what goes in with the fee, what comes out, and
-/// the price it ends at. The same as [`compute_swap_step`] gives, without finding out what the
-/// whole way to the target takes.
+/// Computes a step that is known to end before its target. Returns the input with the fee, the output, and the final
+/// price. The result equals that of [`compute_swap_step`], without computing the amounts up to the target.
 pub(super) fn compute_inner_step(
     current: U256,
     liquidity: u128,
@@ -58,8 +56,11 @@ pub(super) fn compute_inner_step(
     }
 }
 
-/// Swaps at most `remaining` from price `current` towards `target`, which also gives the direction.
-/// `fee_pips` is in millionths and below one million.
+/// Swaps at most `remaining` from the price `current` towards `target`, which determines the direction. `fee_pips` is
+/// in millionths and below one million.
+///
+/// # Errors
+/// Returns a [`MathError`] for an invalid fee, a price or liquidity of zero, or an overflow.
 pub fn compute_swap_step(
     current: U256,
     target: U256,
@@ -98,7 +99,7 @@ pub fn compute_swap_step(
                 });
             }
             let next = price_after_input(current, liquidity, after_fee, zero_for_one)?;
-            // Rounding is against reaching the target, so all that is left of `paid` is the fee.
+            // Rounding works against reaching the target, so the rest of `paid` is the fee.
             let amount_in = in_between(next)?;
             let fee_amount = paid.checked_sub(amount_in).ok_or(MathError::Overflow)?;
             Ok(SwapStep { sqrt_price_next: next, amount_in, amount_out: out_between(next)?, fee_amount })
@@ -111,7 +112,7 @@ pub fn compute_swap_step(
                 (price_after_output(current, liquidity, wanted, zero_for_one)?, wanted)
             };
             let amount_in = in_between(next)?;
-            // Rounding may carry the price past what the amount needs: the pool gives no more than asked.
+            // Rounding may move the price further than the amount needs: the pool gives no more than requested.
             let amount_out = if next == target { reached } else { out_between(next)?.min(wanted) };
             Ok(SwapStep { sqrt_price_next: next, amount_in, amount_out, fee_amount: mul_div_up(amount_in, fee, kept)? })
         }

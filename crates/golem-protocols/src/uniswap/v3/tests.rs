@@ -1,4 +1,4 @@
-//! The ladder against the loop of the pool contract, written out here step by step.
+//! Tests of the ladder against the pool contract's loop, implemented here step by step.
 
 use super::math::{mul_div, mul_div_up};
 use super::swap_step::compute_swap_step;
@@ -7,7 +7,7 @@ use super::*;
 use alloy::primitives::U512;
 use proptest::prelude::*;
 
-/// The pool contract's `swap`, one word and one tick at a time. Gives (in, out, price, tick, liquidity, crossed).
+/// The pool contract's `swap`, one word and one tick at a time. Returns (in, out, price, tick, liquidity, crossed).
 fn contract_loop(state: &V3State, down: bool, exact: Exact, limit: U256) -> (U256, U256, U256, i32, u128, u32) {
     let (mut price, mut tick, mut liquidity) = (state.sqrt_price_x96, state.tick, state.liquidity);
     let mut left = exact.amount();
@@ -49,7 +49,7 @@ fn contract_loop(state: &V3State, down: bool, exact: Exact, limit: U256) -> (U25
     (paid, got, price, tick, liquidity, crossed)
 }
 
-/// A pool of some positions `(lower, width, liquidity)` in units of spacing around zero.
+/// Builds a pool from positions `(lower, width, liquidity)`, in units of the spacing around zero.
 fn pool_of(spacing: i32, fee: u32, price_tick: i32, within: u64, positions: &[(i32, i32, u128)]) -> V3State {
     let mut nets = std::collections::BTreeMap::new();
     for (lower, width, liquidity) in positions {

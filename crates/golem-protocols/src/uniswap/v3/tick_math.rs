@@ -1,19 +1,19 @@
-//! Ticks and prices: `sqrt(1.0001^tick) × 2^96`, bit for bit as V3's `TickMath` has it.
+//! Ticks and prices: `sqrt(1.0001^tick) × 2^96`, bit for bit like V3's `TickMath`.
 
 use alloy::primitives::{U256, uint};
 
 use super::math::MathError;
 
-/// The lowest tick.
+/// Lowest valid tick.
 pub const MIN_TICK: i32 = -887_272;
-/// The highest tick.
+/// Highest valid tick.
 pub const MAX_TICK: i32 = 887_272;
-/// The price at the lowest tick.
+/// Square root price at the lowest tick, Q64.96.
 pub const MIN_SQRT_PRICE: U256 = uint!(4295128739_U256);
-/// The price at the highest tick. No pool ever has it: the highest it can have is one less.
+/// Square root price at the highest tick, Q64.96. No pool reaches it: the maximum is one less.
 pub const MAX_SQRT_PRICE: U256 = uint!(1461446703485210103287273052203988822378723970342_U256);
 
-/// Entry `i` is `2^128 / sqrt(1.0001)^(2^i)`: the factors a tick's bits select.
+/// Entry `i` is `2^128 / sqrt(1.0001)^(2^i)`, the factor for bit `i` of a tick.
 const FACTORS: [U256; 20] = uint!([
     0xfffcb933bd6fad37aa2d162d1a594001_U256,
     0xfff97272373d413259a46990580e213a_U256,
@@ -37,7 +37,10 @@ const FACTORS: [U256; 20] = uint!([
     0x48a170391f7dc42444e8fa2_U256,
 ]);
 
-/// The price at `tick`, Q64.96, rounded up.
+/// Returns the square root price at `tick`, Q64.96, rounded up.
+///
+/// # Errors
+/// [`MathError::TickOutOfRange`] beyond the valid ticks.
 pub fn sqrt_price_at_tick(tick: i32) -> Result<U256, MathError> {
     let magnitude = tick.unsigned_abs();
     if magnitude > MAX_TICK.unsigned_abs() {
@@ -46,7 +49,7 @@ pub fn sqrt_price_at_tick(tick: i32) -> Result<U256, MathError> {
     let mut ratio = U256::from(1) << 128;
     for (bit, factor) in FACTORS.iter().enumerate() {
         if magnitude >> bit & 1 == 1 {
-            // Both sides are at most 2^128, so the product fits.
+            // Both factors are at most 2^128, so the product fits.
             ratio = (ratio * factor) >> 128;
         }
     }
@@ -56,12 +59,15 @@ pub fn sqrt_price_at_tick(tick: i32) -> Result<U256, MathError> {
     Ok((ratio + U256::from(u32::MAX)) >> 32)
 }
 
-/// The highest tick whose price is at or below `sqrt_price`.
+/// Returns the highest tick whose price is at or below `sqrt_price`.
+///
+/// # Errors
+/// [`MathError::PriceOutOfRange`] beyond the valid prices.
 pub fn tick_at_sqrt_price(sqrt_price: U256) -> Result<i32, MathError> {
     if !(MIN_SQRT_PRICE..MAX_SQRT_PRICE).contains(&sqrt_price) {
         return Err(MathError::PriceOutOfRange);
     }
-    // Halving the range keeps `price(low) <= sqrt_price < price(high)`; prices rise with ticks.
+    // The bisection keeps `price(low) <= sqrt_price < price(high)`, because prices rise with ticks.
     let (mut low, mut high) = (MIN_TICK, MAX_TICK);
     while high - low > 1 {
         let middle = low + (high - low) / 2;

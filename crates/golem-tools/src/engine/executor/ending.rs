@@ -1,4 +1,4 @@
-//! How calls end: envelopes, the last events, and what is worth a line.
+//! End of a call: envelopes, final events and result summaries.
 
 use std::any::Any;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use bardo_base::model::ToolMeta;
 use bardo_base::text::SafeText;
 use bardo_session::envelope::{Status, ToolResponse};
 
-/// Why there is no result.
+/// Reason why a call has no result.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: Status,
@@ -25,14 +25,14 @@ pub(super) struct Refusal {
 }
 
 impl From<ToolError> for Refusal {
-    /// What a rule stands against is blocked; all else failed.
+    /// Maps denials to `blocked` and all other errors to `error`.
     fn from(error: ToolError) -> Self {
         let blocked = error.code().is_denial();
         Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
     }
 }
 
-/// How a call ended that came to its end: a result, and, where not all went well, what did not.
+/// Outcome of a call that ran to its end. Both `reply` and `error` are set if it succeeded only in part.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: Status,
@@ -41,7 +41,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// A result, whole.
+    /// Outcome of a full success.
     pub(super) fn success(reply: Reply<Value>) -> Self {
         Self { status: Status::Success, reply: Some(reply), error: None }
     }
@@ -54,7 +54,7 @@ impl From<Refusal> for Ended {
 }
 
 impl Shared {
-    /// Says how a call ended and makes its envelope.
+    /// Emits the final events of a call and builds its envelope.
     pub(super) fn answer(
         &self,
         context: &CallContext,
@@ -84,7 +84,7 @@ impl Shared {
         ToolResponse { call_id, status, data: Some(output), error, decision_hints, explanation: Some(explanation) }
     }
 
-    /// Answers a call that never ran.
+    /// Answers a call that was refused before it ran.
     pub(super) fn refuse_early(&self, call_id: CallId, started: Instant, refusal: Refusal) -> ToolResponse {
         for kind in failure(started, &refusal.error) {
             self.say(call_id, kind);
@@ -93,7 +93,7 @@ impl Shared {
     }
 }
 
-/// The two last events of a call that failed.
+/// Builds the two final events of a failed call.
 pub(super) fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
     [
         EventKind::ToolError(ToolFailed::of(error)),
@@ -107,8 +107,8 @@ pub(super) fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
     ]
 }
 
-/// What came of a call that ended so. What is on its way is an order that was handed in only where the call says so;
-/// else nobody knows yet.
+/// Maps the status of a call to its end state. A partial result counts as placed only if the hints say so; otherwise
+/// its outcome is unclear.
 pub(super) fn end_state(status: Status, hints: Option<&Value>) -> EndState {
     match status {
         Status::Success => EndState::Done,
@@ -121,7 +121,7 @@ pub(super) fn end_state(status: Status, hints: Option<&Value>) -> EndState {
     }
 }
 
-/// The fields of a result that are worth a line.
+/// Extracts the result fields for the one-line summary.
 fn summary(meta: &ToolMeta, output: &Value) -> Value {
     let fields: Map<_, _> = meta
         .summary_fields

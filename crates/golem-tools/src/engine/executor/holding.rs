@@ -1,5 +1,5 @@
-//! A write in two steps: previewed now, committed later by its permit, or taken back. One call all the while, so that
-//! its events tell one story; what is not committed before its permit ends lapses.
+//! Writes in two steps: previewed now, and later committed by their permit or withdrawn. Both steps belong to one call,
+//! so their events share one call id. An offer that is not committed before its permit expires lapses.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::pipeline::Preview;
 use bardo_session::envelope::{Status, ToolResponse};
 
-/// What came of asking for a preview.
+/// Result of requesting a preview.
 #[derive(Debug)]
 pub enum Offered {
-    /// It was previewed, and waits for a word.
+    /// Previewed action, waiting for commit or withdrawal.
     Held(Box<Offer>),
-    /// The call is over: refused, failed, or a read, which has nothing to commit.
+    /// The call has ended: refused, failed, or a read, which has nothing to commit.
     Over(Box<ToolResponse>),
 }
 
-/// A previewed action that waits for a word. Dropped, it is taken back.
+/// Previewed action that waits for commit or withdrawal. Dropping it withdraws it.
 #[derive(Debug)]
 pub struct Offer {
     call_id: CallId,
@@ -35,21 +35,21 @@ pub struct Offer {
     running: JoinHandle<ToolResponse>,
 }
 
-/// What is to become of an offer.
+/// Decision about an offer.
 #[derive(Debug)]
 pub(super) enum Word {
     Commit(Option<ByHand>),
     TakeBack,
 }
 
-/// The operator's approval of an action of their own, given with the word to commit it.
+/// Operator's approval of their own action, given together with the commit.
 #[derive(Debug)]
 pub(super) struct ByHand {
     pub confirmation: Confirmation,
     pub proof: Option<OperatorProof>,
 }
 
-/// The call's end of an offer.
+/// Receiving side of an offer, owned by the call.
 #[derive(Debug)]
 pub(super) struct Hold {
     shown: oneshot::Sender<Arc<Preview>>,
@@ -57,7 +57,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Shows the preview and waits for the word.
+    /// Publishes the preview and waits for the decision.
     pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<Option<ByHand>, Refusal> {
         let over = |status, code: ErrorCode, why: &str| Refusal { status, error: ToolError::new(code, why) };
         let gone = || over(Status::Error, ErrorCode::ToolCancelled, "the offer was taken back; nothing was signed");
@@ -70,7 +70,7 @@ impl Hold {
             },
             () = sleep_until(ends) => {
                 let why = "nobody committed it in time: the offer has lapsed, nothing was signed";
-                // As every other commit of a permit whose time is over.
+                // Every other commit of an expired permit returns the same code.
                 Err(over(Status::Blocked, ErrorCode::PermitExpired, why))
             }
         }
@@ -78,16 +78,16 @@ impl Hold {
 }
 
 impl Executor {
-    /// Whether something was begun under this permit, in this run or an earlier one on the same ledger.
+    /// Returns true if an action was started under this permit, in this run or an earlier run on the same ledger.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`.
+    /// `STORE_UNAVAILABLE` if the ledger cannot be read.
     pub fn permit_was_used(&self, permit_id: PermitId) -> Result<bool, ToolError> {
         let Some(acting) = &self.shared.acting else { return Ok(false) };
         acting.pipeline.was_used(permit_id).map_err(|refusal| refusal.error())
     }
 
-    /// Calls a write as far as its preview, and holds it there. Needs a tokio runtime.
+    /// Runs a write up to its preview and holds it there. Needs a tokio runtime.
     pub async fn offer(&self, mut call: Call) -> Offered {
         let (shown, seen) = oneshot::channel();
         let (word, heard) = oneshot::channel();
@@ -102,54 +102,54 @@ impl Executor {
 }
 
 impl Offer {
-    /// The call it belongs to.
+    /// Id of the call that the offer belongs to.
     pub fn call_id(&self) -> CallId {
         self.call_id
     }
 
-    /// The permit it is committed by.
+    /// Id of the permit that commits the offer.
     pub fn permit_id(&self) -> PermitId {
         self.preview.permit.permit_id
     }
 
-    /// What would be done, and what the pipeline found.
+    /// Preview of the action, with the pipeline's findings.
     pub fn preview(&self) -> &Preview {
         &self.preview
     }
 
-    /// The preview as a question to the operator, whose own action it is.
+    /// Builds the approval request for the operator, whose own action this is.
     pub fn question(&self) -> ApprovalRequest {
         ApprovalDesk::by_hand(Arc::clone(&self.preview))
     }
 
-    /// The preview as an envelope tells it.
+    /// Preview as JSON, in the form of an envelope.
     pub fn told(&self) -> Value {
         told::preview(&self.preview)
     }
 
-    /// Whether nobody can commit it any more.
+    /// True if the offer can no longer be committed.
     pub fn is_over(&self) -> bool {
         self.running.is_finished()
     }
 
-    /// Goes on: to the operator's consent where that is needed, then to the signature.
+    /// Commits the offer: obtains the operator's approval where needed, then signs.
     pub async fn commit(self) -> ToolResponse {
         self.say(Word::Commit(None)).await
     }
 
-    /// Goes on with the operator's approval, where one is needed: they have read the preview, and are not asked again.
-    /// The approval queue decides whether it counts.
+    /// Commits the offer with the operator's approval, given after reading the preview, so that the operator is not
+    /// asked again. The approval queue validates the approval.
     pub async fn commit_approved(self, confirmation: Confirmation, proof: Option<OperatorProof>) -> ToolResponse {
         self.say(Word::Commit(Some(ByHand { confirmation, proof }))).await
     }
 
-    /// Takes it back.
+    /// Withdraws the offer.
     pub async fn take_back(self) -> ToolResponse {
         self.say(Word::TakeBack).await
     }
 
     async fn say(self, word: Word) -> ToolResponse {
-        // The call may be over already: its answer says why.
+        // If the call has already ended, its response says why.
         let _heard = self.word.send(word);
         ended(self.call_id, self.running).await
     }

@@ -1,16 +1,16 @@
-//! The one way to call a tool: every call takes the same steps and ends in an envelope.
+//! Executor: the only way to call a tool. Every call takes the same steps and ends in an envelope.
 //!
-//! rate → known → input → parameters → hooks → idempotency key → run → hooks → envelope. The events
-//! of a call are one `tool:start`, what the tool says of its steps, `tool:error` if it failed, and
-//! one `tool:end`, also when the caller went away.
+//! rate limit → lookup → input → parameters → hooks → idempotency key → run → hooks → envelope. Each call emits one
+//! `tool:start`, its progress updates, `tool:error` if it failed, and one `tool:end`. The final events are emitted even
+//! if the caller drops the call.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `reading` | reads, within their budget |
-//! | `writing` | writes: prepared by the tool, then through the safety pipeline |
-//! | `holding` | writes in two steps: previewed, and committed later by their permit |
+//! | `reading` | reads, within their time budget |
+//! | `writing` | writes: prepared by the tool, then run through the safety pipeline |
+//! | `holding` | writes in two steps: previewed, and later committed by their permit |
 //! | `told` | previews and transactions as JSON |
-//! | `ending` | envelopes and last events |
+//! | `ending` | envelopes and final events |
 
 mod ending;
 mod holding;
@@ -57,53 +57,54 @@ use bardo_safety::pipeline::Fate;
 use bardo_session::envelope::{Status, ToolResponse};
 use bardo_store::Store;
 
-/// How an executor is made.
+/// Configuration of an executor.
 #[derive(Debug)]
 pub struct ExecutorConfig {
-    /// The tools this caller may call.
+    /// Tools that this caller may call.
     pub catalog: Catalog,
-    /// The world they see.
+    /// Chains, accounts, services and ledgers that calls can use.
     pub world: Arc<World>,
-    /// Where their events go.
+    /// Event Fabric that receives the calls' events.
     pub fabric: Fabric,
-    /// On whose behalf they act.
+    /// Golem on whose behalf calls run.
     pub golem_id: GolemId,
-    /// At most so many calls in any 60 seconds, of this executor alone. Where the world has the operator's rules, their
-    /// own figure counts instead, for all calls of the same actor on the same ledger.
+    /// Limit of calls in any 60 seconds, for this executor alone. If the operator's rules are set, their limit applies
+    /// instead, to all calls of the same actor on the same ledger.
     pub calls_per_minute: u32,
-    /// Asked before and told after each call, in this order.
+    /// Hooks that run before and after each call, in this order.
     pub hooks: Vec<Arc<dyn Hook>>,
-    /// Where idempotency keys are kept; without it a call with a key is refused.
+    /// Store for idempotency keys. Without it, a call with a key is refused.
     pub store: Option<Store>,
-    /// With whose hands writes act; without it they are refused.
+    /// Means to sign and act. Without it, writes are refused.
     pub acting: Option<Acting>,
 }
 
-/// One call, as its caller wants it.
+/// Request for one tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Which tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Its parameters.
+    /// Parameters of the tool.
     pub input: Input,
-    /// An id made beforehand by [`Executor::new_call_id`], for a caller that wants to cancel.
+    /// Call id made in advance by [`Executor::new_call_id`], for a caller that wants to cancel.
     pub call_id: Option<CallId>,
-    /// Runs the call once however often it is made; see [`super::MIGRATIONS`].
+    /// Makes retries safe: calls with the same key run at most once; see [`super::MIGRATIONS`].
     pub idempotency_key: Option<String>,
-    /// The heartbeat it belongs to, where one runs.
+    /// Number of the heartbeat tick that the call belongs to, if any.
     pub tick: Option<u64>,
-    /// A write is only rehearsed.
+    /// Rehearses a write without signing.
     pub dry_run: bool,
-    /// How consent is come by; the executor's own way if absent.
+    /// Approval mode; defaults to the executor's.
     pub approve: Option<ApprovalMode>,
-    /// Decide as in this phase, if it is the stricter one.
+    /// Phase to decide in, if it is stricter than the actor's phase.
     pub phase: Option<Phase>,
-    /// Who asks for it, for the operator who decides. What the operator's own executor calls is the operator's.
+    /// Originator of the call, shown to the operator who decides. Calls of the operator's own executor are always
+    /// attributed to the operator.
     pub asked_by: AskedBy,
 }
 
 impl Call {
-    /// A plain call.
+    /// Creates a call without options.
     pub fn new(tool: impl Into<String>, input: Input) -> Self {
         Self {
             tool: tool.into(),
@@ -119,31 +120,34 @@ impl Call {
     }
 }
 
-/// What a hook sees of a call.
+/// View of a call for hooks.
 #[derive(Debug, Clone, Copy)]
 pub struct HookCall<'a> {
-    /// Which call.
+    /// Id of the call.
     pub call_id: CallId,
-    /// On whose behalf.
+    /// Golem on whose behalf the call runs.
     pub golem_id: &'a GolemId,
-    /// Which tool.
+    /// Static metadata of the tool.
     pub meta: &'a ToolMeta,
-    /// Its parameters, which fit its schema.
+    /// Parameters, valid under the tool's schema.
     pub params: &'a Value,
 }
 
-/// Something an embedding program does around each call. Runs on the caller's task: it must not block.
+/// Extension point for embedding programs around each call. Hooks run on the caller's task and must not block.
 pub trait Hook: Send + Sync + fmt::Debug {
-    /// May refuse the call, which is then `blocked` with that error. A hook that panics refuses.
+    /// Runs before the call.
+    ///
+    /// # Errors
+    /// An error blocks the call and becomes its error. A panic also blocks it.
     fn before(&self, _call: HookCall<'_>) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// Sees how a call ended that [`Self::before`] let pass.
+    /// Runs after a call that [`Self::before`] let pass, with its response.
     fn after(&self, _call: HookCall<'_>, _response: &ToolResponse) {}
 }
 
-/// Calls tools. Cheap to clone; clones share the rate and the running calls.
+/// Executes tool calls. Cheap to clone; clones share the rate limit and the running calls.
 #[derive(Debug, Clone)]
 pub struct Executor {
     shared: Arc<Shared>,
@@ -163,23 +167,23 @@ struct Shared {
     running: Mutex<HashMap<CallId, Running>>,
 }
 
-/// A call on a task of its own, and how to end it.
+/// Running call on a task of its own, with the means to cancel it.
 #[derive(Debug, Clone)]
 enum Running {
-    /// At any time.
+    /// A read can be cancelled at any time.
     Read(AbortHandle),
-    /// As long as nothing is being signed.
+    /// A write can be cancelled until signing begins.
     Write(AbortHandle, Arc<Leave>),
 }
 
-/// A call whose parameters fit, ready to run.
+/// Call with valid parameters, ready to run.
 enum Job {
     Read(ReadJob),
     Write(WriteJob),
 }
 
 impl Executor {
-    /// An executor over a catalog.
+    /// Creates an executor.
     pub fn new(config: ExecutorConfig) -> Self {
         let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, acting } = config;
         let rate = Mutex::new(CallRate::new(calls_per_minute));
@@ -188,37 +192,37 @@ impl Executor {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The tools that can be called.
+    /// Catalog of the callable tools.
     pub fn catalog(&self) -> &Catalog {
         &self.shared.catalog
     }
 
-    /// The world they see.
+    /// Chains, accounts, services and ledgers that calls can use.
     pub fn world(&self) -> &World {
         &self.shared.world
     }
 
-    /// The most slippage that phase and policy take, where somebody acts.
+    /// Returns the maximum slippage that phase and policy allow; `None` if no account is set up.
     pub fn most_slippage(&self, phase: Phase) -> Option<BasisPoints> {
         let acting = self.shared.acting.as_ref()?;
         Some(acting.pipeline.rules().slippage(phase).max_slippage)
     }
 
-    /// An id for a call about to be made.
+    /// Creates an id for a future call.
     pub fn new_call_id(&self) -> CallId {
         CallId::new(self.shared.world.clock.now_millis())
     }
 
-    /// Calls a tool. Needs a tokio runtime with time. Dropping the future cancels a read, and a write as long as
-    /// nothing is being signed; what is being signed goes on in the background to its end.
+    /// Calls a tool. Needs a tokio runtime with time enabled. Dropping the future cancels a read, and cancels a write
+    /// until signing begins. A write that is being signed continues in the background.
     pub async fn call(&self, call: Call) -> ToolResponse {
         self.call_holding(call, None).await
     }
 
-    /// The same; a write stops at its preview where it is to be held there.
+    /// Calls a tool; with `hold`, a write stops at its preview.
     async fn call_holding(&self, call: Call, hold: Option<Hold>) -> ToolResponse {
         let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
-        // A name that no tool has is the caller's text, and stays out of the span.
+        // An unknown tool name is text from the caller and stays out of the span.
         let tool = self.shared.catalog.get(&call.tool).map_or("unknown", |entry| entry.def.meta.name);
         let span = info_span!("call", %call_id, tool, status = Empty);
         let response = self.call_in_span(call_id, call, hold).instrument(span.clone()).await;
@@ -245,7 +249,7 @@ impl Executor {
             }
         };
         let meta = entry.def.meta;
-        // Of a write the pipeline checks the lists, with everything else that stands in its way.
+        // For writes, the pipeline checks the allowlists together with all other rules.
         let world = match &job {
             Job::Read(_) => match shared.readable(&meta) {
                 Ok(world) => world,
@@ -289,13 +293,13 @@ impl Executor {
             }
         };
         for hook in &shared.hooks {
-            // The call is over and answered; a hook that panics afterwards changes nothing of it.
+            // The response is final; a panic in a hook does not change it.
             let _told = catch_unwind(AssertUnwindSafe(|| hook.after(hook_call, &response)));
         }
         response
     }
 
-    /// Cancels a running call; false if none of that id runs, or it is being signed already.
+    /// Cancels a running call. Returns false if no such call is running or signing has begun.
     pub fn cancel(&self, call_id: CallId) -> bool {
         let running = self.shared.running().get(&call_id).cloned();
         match running {
@@ -315,11 +319,11 @@ impl Executor {
     }
 }
 
-/// The two names under which the documents know the same parameter.
+/// Parameter names for the chain: both spellings mean the same parameter.
 const CHAIN_NAMES: [(&str, &str); 2] = [("chain", "chain_id"), ("chain_id", "chain")];
 
-/// Parameters with the chain under the name that the tool gives it: `chain` or `chain_id`. A tool that knows both, or a
-/// call that gives both, is left as it is.
+/// Renames the chain parameter to the spelling that the tool uses: `chain` or `chain_id`. A tool that knows both, or a
+/// call that gives both, is left unchanged.
 fn with_chain_as_spelled(known: &[String], mut params: Value) -> Value {
     let knows = |name: &str| known.iter().any(|one| one == name);
     if let Value::Object(given) = &mut params {
@@ -328,7 +332,7 @@ fn with_chain_as_spelled(known: &[String], mut params: Value) -> Value {
                 continue;
             }
             if let Some(chain) = given.remove(*other) {
-                // Both take a name or an id; an id may be written as a number where it is called one.
+                // Both accept a name or an id. A numeric id is converted to text for `chain`, which takes only text.
                 let chain = if *own == "chain" && chain.is_u64() { Value::from(chain.to_string()) } else { chain };
                 given.insert((*own).to_owned(), chain);
             }
@@ -342,7 +346,8 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The phase of whoever acts, tightened where the call asks for that, and where the operator is asked.
+    /// Collects the conditions of a call: the actor's phase, tightened if the call asks for it, the approval queue, and
+    /// the limits.
     fn standing(&self, asked: Option<Phase>) -> Standing {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
         let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
@@ -372,7 +377,8 @@ impl Shared {
         );
     }
 
-    /// Of parameters that were never understood, only the names are told: any value may be a secret.
+    /// Emits `tool:start` for a call whose parameters were not parsed. Only parameter names are reported, because any
+    /// value may be a secret.
     fn say_not_started(
         &self,
         call_id: CallId,
@@ -391,8 +397,8 @@ impl Shared {
         self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick, facts }));
     }
 
-    /// Takes a place in the window of this executor's actor, which all processes share; without rules, in the executor's
-    /// own.
+    /// Takes a slot in the actor's call window, which all processes share. Without rules, uses this executor's own
+    /// window.
     async fn admit(&self, entry: Option<&Arc<Entry>>) -> Result<(), Refusal> {
         let now = self.world.clock.now_millis();
         let Some(rules) = self.world.rules_in_force() else {
@@ -402,7 +408,7 @@ impl Shared {
         match rules.take_call(now, &self.golem_id).await {
             Ok(()) => Ok(()),
             Err(CallRefused::TooMany { limit, wait }) => Err(too_often(limit, wait)),
-            // A read changes nothing; without a ledger it is still counted here.
+            // A read changes nothing, so without a ledger the executor's own window applies.
             Err(CallRefused::Uncounted(_)) if entry.is_some_and(|entry| is_read(entry)) => {
                 let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
                 rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait))
@@ -422,7 +428,8 @@ impl Shared {
         }
     }
 
-    /// From input to a job: the tool, then the parameters; on a refusal, with as much of the input as was read.
+    /// Resolves the tool and parses the parameters into a job. On a refusal, also returns the input as far as it was
+    /// read.
     fn prepare<'e>(
         &self,
         entry: Option<&'e Arc<Entry>>,
@@ -445,7 +452,7 @@ impl Shared {
         }
     }
 
-    /// The world that a read may see: without the chains that the policy does not allow.
+    /// Returns the context for a read, without the chains that the policy forbids.
     ///
     /// # Errors
     /// `SAFETY_NOT_ALLOWED` for a tool that is not on the policy's list.
@@ -483,7 +490,7 @@ impl Shared {
         params: &Value,
     ) -> Result<Option<Claimed>, ToolError> {
         let Some(key) = key else { return Ok(None) };
-        // A key used on paper is none in earnest.
+        // Keys of paper mode are separate: a key used on paper is still unused for real calls.
         let on_paper = self.world.paper().map(|paper| paper.ledger.store());
         let Some(store) = on_paper.or(self.store.as_ref()) else {
             return Err(ToolError::new(ErrorCode::StoreUnavailable, "no database is open, so no key can be kept"));
@@ -493,8 +500,11 @@ impl Shared {
         Claim::take(store, &self.golem_id, key, &entry.def.meta, hash, call_id, now).await.map(Some)
     }
 
-    /// What becomes of a key whose program ended: what was never signed is done now, and of what was signed the ledger
-    /// knows the end.
+    /// Resolves a key whose process ended. If nothing was signed, the key is claimed for this call. Otherwise the
+    /// answer comes from the ledger.
+    ///
+    /// # Errors
+    /// `CALL_IN_PROGRESS` if the outcome is still open.
     async fn adopt(&self, orphan: Orphan) -> Result<Adopted, ToolError> {
         let fate = match &self.acting {
             _ if !orphan.acted => Fate::Nothing,
@@ -515,7 +525,7 @@ impl Shared {
         }
     }
 
-    /// Gives the first answer again.
+    /// Returns the first answer again.
     fn answer_again(&self, context: &CallContext, started: Instant, response: ToolResponse) -> ToolResponse {
         context.finish([EventKind::ToolEnd(ToolEnd {
             success: true,
@@ -532,7 +542,8 @@ fn is_read(entry: &Entry) -> bool {
     entry.def.meta.capability == CapabilityTier::Read
 }
 
-/// `limit` calls were made in the last minute; a place is free in `wait` milliseconds.
+/// Builds the refusal for `limit` calls made in the last minute. `wait` is the time until the next free slot, in
+/// milliseconds.
 fn too_often(limit: u32, wait: u64) -> Refusal {
     let seconds = wait.div_ceil(1_000);
     let error = ToolError::new(
@@ -553,14 +564,14 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
     Refusal { status: Status::Blocked, error }
 }
 
-/// A key that an ended program had, after the ledger was asked about its call.
+/// Resolution of a key left by an ended process, according to the ledger.
 enum Adopted {
     Fresh(Claim),
     Answered(Box<ToolResponse>),
 }
 
-/// The answer to a call whose program ended after it had signed an order and before it could answer. The order is
-/// followed like any other.
+/// Builds the answer to a call whose process signed an order and ended before it answered. The order is tracked like
+/// any other.
 fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str) -> ToolResponse {
     let name = if bridge { "intent_id" } else { "order_hash" };
     let explanation = format!("An earlier run signed order {hash} and ended before it could answer. It is {status}.");
@@ -574,8 +585,8 @@ fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str
     }
 }
 
-/// The answer to a call whose program ended after something was signed and before it could answer: what the ledger
-/// knows. What the tool would have made of it is lost.
+/// Builds the answer to a call whose process signed a transaction and ended before it answered. It contains the
+/// ledger's record; the tool's own result is lost.
 fn left_without_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) -> ToolResponse {
     let hints = serde_json::json!({ "answered_by": "ledger", "succeeded": succeeded, "transactions": transactions });
     if !succeeded {
@@ -592,11 +603,11 @@ fn left_without_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) 
     ToolResponse { call_id, status, data: None, error: None, decision_hints: Some(hints), explanation }
 }
 
-/// Parameter that carries an amount of tokens as text.
+/// Name of the parameter that carries a token amount as text.
 const AMOUNT: &str = "amount";
 
-/// Reads a whole JSON number as the text of an amount. One with a fraction or an exponent has passed through a float, so
-/// that digits may be lost already.
+/// Converts a whole JSON number to the text of an amount. A number with a fraction or an exponent is rejected: it was
+/// parsed as a float and may have lost digits.
 fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
     let is_text = entry.input_schema.pointer("/properties/amount/type").is_some_and(|kind| kind == "string");
     let Some(Value::Number(number)) = params.get(AMOUNT).filter(|_| is_text) else { return Ok(()) };
@@ -614,7 +625,7 @@ fn exact_amount(entry: &Entry, params: &mut Value) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// The parameters as the tool's own type, in a job.
+/// Parses the parameters into the tool's own type and binds them to a job.
 fn bound(entry: &Entry, params: &Value) -> Result<Job, ToolError> {
     Ok(match entry.def.handler {
         Handler::Read(bind) => Job::Read(bind(params, &entry.parameters)?),
@@ -622,8 +633,8 @@ fn bound(entry: &Entry, params: &Value) -> Result<Job, ToolError> {
     })
 }
 
-/// Keeps an answer under its key, or gives the key back. An answer that cannot be kept is still one: the key is
-/// then free again once the call counts as abandoned.
+/// Stores the response under its key, or releases the key. If storing fails, the response is returned with a note. The
+/// key is then free again once the call counts as abandoned.
 async fn settle(claim: Option<Claim>, mut response: ToolResponse, keep: bool) -> ToolResponse {
     let Some(claim) = claim else { return response };
     let settled = if keep { claim.keep(&response).await } else { claim.release().await };

@@ -1,4 +1,4 @@
-//! Reads: on a task of their own, within their budget, dropped when nobody waits any more.
+//! Reads: each on a task of its own, within its time budget, cancelled when the caller goes away.
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -13,8 +13,8 @@ use bardo_base::fabric::{EventKind, ToolOverrun};
 use bardo_base::model::ToolMeta;
 
 impl Shared {
-    /// Runs a read on a task of its own, so that neither a panic nor a tool that never yields
-    /// reaches the caller: past its budget it is said to overrun, at three times it is cancelled.
+    /// Runs a read on a task of its own, which isolates the caller from panics and from tools that never yield. An
+    /// overrun is reported at the budget; at three times the budget the task is cancelled.
     pub(super) async fn read(
         &self,
         context: &CallContext,
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// A running task: cancelled, and its end said, when its caller goes away.
+/// Running read. Dropping the guard cancels the task and emits its final events.
 struct Guard<'a> {
     shared: &'a Shared,
     context: CallContext,

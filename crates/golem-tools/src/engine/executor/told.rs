@@ -1,5 +1,5 @@
-//! Previews and transactions as an envelope tells them: everything an operator or a model needs to judge an
-//! action, amounts in whole tokens with dollars beside them.
+//! Previews and transactions as JSON for envelopes. They hold all that an operator or a model needs to judge an action;
+//! amounts are in whole tokens with dollar values.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use bardo_safety::value::Valued;
 use bardo_safety::verdict::Verdict;
 use golem_chain::token::TokenId;
 
-/// A permit with all that it stands for.
+/// Serializes a permit with its plan, limits, simulation and checks.
 pub(super) fn preview(preview: &Preview) -> Value {
     let (permit, proposal) = (&preview.permit, preview.framed.proposal());
     let legs = preview.framed.legs().iter().map(|leg| {
@@ -52,12 +52,12 @@ pub(super) fn preview(preview: &Preview) -> Value {
     })
 }
 
-/// What the safety-guardian says of an action above the hot lane.
+/// Serializes the safety-guardian's opinion of an action above the hot lane.
 pub(super) fn opinion(opinion: &Opinion) -> Value {
     json!({"agrees": opinion.agrees, "why": opinion.why})
 }
 
-/// The contract, or `native` for the chain's coin.
+/// Returns the contract address, or `native` for the native token.
 fn token(id: TokenId) -> String {
     match id {
         TokenId::Native => "native".to_owned(),
@@ -78,8 +78,8 @@ fn verdicts(all: &[Verdict]) -> Vec<Value> {
     all.iter().map(|verdict| json!(verdict.event())).collect()
 }
 
-/// Balances before and after, in whole tokens, of what the plan names: by the chain where it is known, else by the last
-/// simulation.
+/// Balances before and after, in whole tokens, of the plan's tokens. The source is the chain where known, otherwise the
+/// last simulation.
 fn moves(committed: &Committed) -> impl Iterator<Item = Value> {
     let proposal = committed.framed.proposal();
     let moved = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
@@ -95,7 +95,7 @@ fn moves(committed: &Committed) -> impl Iterator<Item = Value> {
     })
 }
 
-/// What became of a plan, to stand beside a tool's own hints.
+/// Serializes the outcome of a plan, to be merged with the tool's own hints.
 pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
     let transactions = committed.legs.iter().map(|leg| {
         json!({

@@ -1,6 +1,6 @@
-//! Writes: the tool proposes, the pipeline previews, the operator consents where that is needed, the pipeline
-//! commits. All of it on a task of its own. Until something is being signed the caller can cancel it, by a word or by
-//! going away; from then on it runs to its end, and its answer is kept under its key even if nobody waits.
+//! Writes: the tool proposes, the pipeline previews, the operator approves where needed, and the pipeline commits. Each
+//! write runs on a task of its own. Until signing begins, the caller can cancel it explicitly or by going away. After
+//! that it runs to its end, and its answer is kept under its key even if the caller is gone.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +30,7 @@ use bardo_safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Con
 use bardo_safety::pipeline::{Asked, Committed, Preview, State, Turn};
 use bardo_session::envelope::{Status, ToolResponse};
 
-/// What a call wants beside its parameters.
+/// Options of a call beside its parameters.
 #[derive(Debug, Clone)]
 pub(super) struct Wishes {
     pub(super) dry_run: bool,
@@ -39,23 +39,23 @@ pub(super) struct Wishes {
     pub(super) asked_by: AskedBy,
 }
 
-/// Whether a write may still be called off.
+/// Cancellation state of a write.
 #[derive(Debug, Default)]
 pub(super) struct Leave(Mutex<Stage>);
 
-/// How far a write is.
+/// Progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Prepared, checked, simulated: bounded by the tool's budget.
+    /// Preparing, checking and simulating, limited by the tool's budget.
     #[default]
     Preparing,
-    /// The operator is asked: takes the time it takes.
+    /// Waiting for the operator, without a budget.
     Asking,
-    /// An agent's order in its way is being cancelled: ends with that transaction.
+    /// Cancelling an agent's order that blocks the write; ends with the cancellation transaction.
     Clearing,
-    /// Being signed: nothing ends it.
+    /// Being signed; can no longer be cancelled.
     Committing,
-    /// Called off before anything was signed.
+    /// Cancelled before signing.
     Cancelled,
 }
 
@@ -64,7 +64,10 @@ impl Leave {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on to a stage, unless it was called off.
+    /// Moves to the next stage.
+    ///
+    /// # Errors
+    /// `TOOL_CANCELLED` if the write was cancelled.
     fn advance(&self, to: Stage) -> Result<(), Refusal> {
         let mut stage = self.stage();
         if *stage == Stage::Cancelled {
@@ -74,7 +77,7 @@ impl Leave {
         Ok(())
     }
 
-    /// Calls it off; false if it is too late.
+    /// Cancels the write; returns false if signing has begun.
     pub(super) fn cancel(&self) -> bool {
         let mut stage = self.stage();
         let free = *stage != Stage::Committing;
@@ -88,7 +91,7 @@ impl Leave {
         *self.stage() == Stage::Preparing
     }
 
-    /// Whether it is the tool, the pipeline or the chain that takes the time, and not the operator.
+    /// True if the elapsed time is due to the tool, the pipeline or the chain, and not to the operator.
     fn takes_its_time(&self) -> bool {
         match *self.stage() {
             Stage::Preparing | Stage::Clearing | Stage::Committing => true,
@@ -98,7 +101,7 @@ impl Leave {
 }
 
 impl Executor {
-    /// Runs a write and waits for its answer, which it gives and keeps even if nobody waits.
+    /// Runs a write and waits for its answer. The answer is produced and kept even if the caller goes away.
     pub(super) async fn write(
         &self,
         context: &CallContext,
@@ -151,7 +154,7 @@ impl Executor {
     }
 }
 
-/// What is said of transactions that were signed and are in no block yet, or not deep enough.
+/// Builds the error for a signed transaction that is not included, or lacks confirmations, after the waiting time.
 fn unsettled(committed: &Committed) -> Option<ToolError> {
     let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
     let said = format_args!("transaction {} was signed, and is not settled in the time that was waited", open.hash);
@@ -168,7 +171,7 @@ fn timed_out(meta: &ToolMeta) -> Refusal {
     .into()
 }
 
-/// A running write. When its caller goes away it is called off, unless it is being signed.
+/// Running write. Dropping the guard cancels it, unless signing has begun.
 struct Guard<'a> {
     shared: &'a Shared,
     context: CallContext,
@@ -205,7 +208,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// One write, with all that its task needs.
+/// State of one write on its task.
 struct Act {
     shared: Arc<Shared>,
     context: CallContext,
@@ -214,56 +217,56 @@ struct Act {
     leave: Arc<Leave>,
     claim: Option<Claim>,
     hold: Option<Hold>,
-    /// The operator's approval that came with the word to commit.
+    /// Operator's approval, given together with the commit.
     by_hand: Option<ByHand>,
-    /// Orders of agents that held it up and were cancelled for it.
+    /// Hashes of agents' orders that blocked this write and were cancelled for it.
     cleared: Vec<B256>,
-    /// Whether the commit broke: then nobody here knows what was signed.
+    /// True if the commit panicked, so that this task does not know what was signed.
     broke: bool,
 }
 
 impl Drop for Act {
-    /// A call that is called off, or broke, before anything was signed gives its key back.
+    /// Releases the key of a call that was cancelled or failed before signing.
     fn drop(&mut self) {
         if *self.leave.stage() == Stage::Committing {
             return;
         }
         if let (Some(claim), Ok(runtime)) = (self.claim.take(), Handle::try_current()) {
             runtime.spawn(async move {
-                // A key that is not given back now is free again once its call counts as abandoned.
+                // If the release fails, the key is free again once its call counts as abandoned.
                 let _released = claim.release().await;
             });
         }
     }
 }
 
-/// A preview, and what makes the tool's answer of what becomes of it.
+/// Preview, with the function that turns its outcome into the tool's answer.
 struct Previewed {
     preview: Arc<Preview>,
     deliver: Deliver,
-    /// How many turns of the account there had been before it was prepared; nothing where one was going on.
+    /// Account lock count before the preview was prepared; `None` if the lock was held.
     turns: Option<u64>,
 }
 
-/// How often a preview is made anew because another action of the account came between its parts.
+/// Maximum number of previews when another action of the account interferes.
 const OVERTAKEN: usize = 3;
-/// So long is waited for it each time: a block or two of the slowest chains.
+/// Timeout for the other action, per attempt: one or two blocks of the slowest chains.
 const OTHERS_ACT: Duration = Duration::from_secs(25);
-/// How often it is looked whether it is done.
+/// Poll interval while waiting for the other action.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Most orders of agents that are cancelled for one exit. Each agent has at most one open order of a pair, or two where one
-/// of them gives the wrapped form of the chain's coin.
+/// Maximum number of agents' orders that are cancelled for one exit. Each agent has at most one open order per pair, or
+/// two if one of them uses the wrapped native token.
 const MOST_CLEARED: usize = 16;
 
 impl Act {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
         let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
-        // What was signed must never be signed again under the same key, however it ended.
+        // Whatever was signed must never be signed again under the same key, whatever the outcome.
         let keep = *self.leave.stage() == Stage::Committing && ended.reply.is_some();
         let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
         if self.broke {
-            // The key stays taken, without an answer: what became of the call is in the ledger.
+            // The key stays taken, without an answer. The ledger records the outcome of the call.
             drop(self.claim.take());
         }
         let response = settle(self.claim.take(), response, keep).await;
@@ -281,13 +284,13 @@ impl Act {
         let then = acting.paper.now();
         let acting = &acting.as_of(then);
         let mut previewed = self.preview_undisturbed(acting, job, &params).await?;
-        // What somebody has looked at and committed by its permit is done as it is, or not at all.
+        // An action that was previewed and committed by its permit runs unchanged or not at all.
         let as_it_is = self.hold.is_some();
         if let Some(hold) = self.hold.take() {
             self.leave.advance(Stage::Asking)?;
             self.by_hand = hold.wait(&previewed.preview).await?;
         }
-        // What was shown in one mode is not done in the other: it was agreed to as what it was shown as.
+        // An action that was approved in one mode must not run in the other.
         if self.wishes.dry_run || acting.only_rehearses(then) {
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
@@ -303,8 +306,8 @@ impl Act {
                     let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
                     let mut consent = Some(consent);
                     if stale && !as_it_is && !matches!(consent, Some(Consent::Yes(_))) {
-                        // Another action of the account came first: its balances and allowances are others now. Nobody
-                        // has looked at what was prepared before, so it is prepared anew, and in this turn.
+                        // Another action of the account ran first, so balances and allowances have changed. Nobody has
+                        // approved the old preview; prepare a new one while holding the account lock.
                         previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                         consent = self.without_asking(acting, &previewed.preview);
                     }
@@ -314,7 +317,7 @@ impl Act {
                             return Err(refused(ToolError::new(ErrorCode::PermitMismatch, CLEARED)));
                         }
                         if cleared {
-                            // The allowances of the orders are no longer to be kept.
+                            // The new preview no longer reserves the allowances of the cancelled orders.
                             previewed = self.preview(acting, self.bind(&params)?, &params).await?;
                             consent = self.without_asking(acting, &previewed.preview);
                         }
@@ -340,7 +343,8 @@ impl Act {
             }
         };
         if acting.only_rehearses(then) {
-            // Turned while the operator was being asked: their approval was for the other mode, even if it is back again.
+            // The mode changed while the operator decided. The approval was for the other mode, even if it has changed
+            // back.
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
                 &previewed.preview,
@@ -374,8 +378,11 @@ impl Act {
         }
     }
 
-    /// Cancels the orders of agents that hold up a fair exit by the operator's own hand, in the exit's turn, so that no
-    /// agent places another one in between. Answers whether there were any.
+    /// Cancels agents' orders that block a fair exit by the operator. The account lock is held, so that no agent places
+    /// another order in between. Returns true if any order was cancelled.
+    ///
+    /// # Errors
+    /// `ORDER_STILL_OPEN` if a cancellation needs approval, fails or does not settle in time.
     async fn clear_the_way(&mut self, acting: &Acting, preview: &Preview, turn: &Turn) -> Result<bool, Refusal> {
         let before = self.cleared.len();
         for _ in 0..MOST_CLEARED {
@@ -409,7 +416,7 @@ impl Act {
         }
     }
 
-    /// How many turns of the account there have been on each chain, as the pipeline counts them.
+    /// Returns the account lock count of each chain; `None` while the lock is held.
     fn turns(&self, acting: &Acting) -> Result<Vec<(u64, Option<u64>)>, Refusal> {
         let chains = self.shared.world.chains().iter().map(WorldChain::network);
         let turns = chains.map(|network| {
@@ -419,8 +426,8 @@ impl Act {
         turns.collect()
     }
 
-    /// The first preview of a call. One that fails while another action of the account is being done is made anew: the
-    /// tool proposed on top of a state that was over when the pipeline looked.
+    /// Makes the first preview of a call, and repeats it if its simulation fails while another action of the account is
+    /// running. In that case the tool's proposal is based on outdated state.
     async fn preview_undisturbed(
         &self,
         acting: &Acting,
@@ -445,7 +452,7 @@ impl Act {
         }
     }
 
-    /// Waits, and not for long, until no other action of the account is being done.
+    /// Waits until no other action of the account is running, at most [`OTHERS_ACT`].
     async fn until_nobody_acts(&self, acting: &Acting) -> Result<(), Refusal> {
         let clock = &self.shared.world.clock;
         let until = clock.steady_millis().saturating_add(OTHERS_ACT.as_secs() * 1_000);
@@ -455,8 +462,8 @@ impl Act {
         Ok(())
     }
 
-    /// Lets the tool propose and the pipeline look. Where the endpoints contradict each other without a majority, the tool
-    /// proposes from each alone: the pipeline, which asks all of them, decides.
+    /// Prepares a proposal and runs the pipeline's preview. If the endpoints contradict each other without a majority,
+    /// the tool proposes from each endpoint alone, and the pipeline, which queries all of them, decides.
     async fn preview(&self, acting: &Acting, job: WriteJob, params: &Value) -> Result<Previewed, Refusal> {
         if let Some(orders) = acting.pipeline.orders() {
             orders.settle_expired(acting.account.address()).await;
@@ -473,7 +480,7 @@ impl Act {
             let job = self.bind(params)?;
             proposed.extend(job(self.context.within(world)).instrument(debug_span!("prepare")).await.ok());
         }
-        // An approval too many costs gas; one too few fails.
+        // A superfluous approval costs gas; a missing one makes the transaction fail.
         proposed.sort_by_key(|prepared| std::cmp::Reverse(prepared.proposal.legs.len()));
         let mut refusal = Refusal::from(contradiction);
         for prepared in proposed {
@@ -485,7 +492,7 @@ impl Act {
         Err(refusal)
     }
 
-    /// Lets the pipeline look at what the tool proposes.
+    /// Runs the pipeline's preview on a proposal.
     async fn look(
         &self,
         acting: &Acting,
@@ -493,7 +500,7 @@ impl Act {
         turns: &[(u64, Option<u64>)],
     ) -> Result<Previewed, Refusal> {
         let mut proposal = prepared.proposal;
-        // Who asks is not the tool's to say.
+        // The tool must not choose the caller's identity.
         proposal.tool = self.entry.def.meta;
         proposal.call_id = self.context.call_id();
         proposal.golem_id = self.shared.golem_id.clone();
@@ -506,8 +513,8 @@ impl Act {
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
     }
 
-    /// Waits for the account's turn, for as long as the permit serves. What only takes back waits in the pipeline, and
-    /// not for long.
+    /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
+    /// the pipeline takes the lock itself, with a short timeout.
     async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<Turn>, Refusal> {
         if preview.simulated.takes_back {
             return Ok(None);
@@ -518,7 +525,7 @@ impl Act {
         turn.map(Some).map_err(|refusal| refused(refusal.error()))
     }
 
-    /// The consent that stands without a question; nothing where one would have to be asked.
+    /// Returns the consent that applies without asking; `None` if the operator would have to be asked.
     fn without_asking(&self, acting: &Acting, preview: &Preview) -> Option<Consent> {
         match &preview.needs {
             ApprovalNeed::Instant | ApprovalNeed::Notify => Some(Consent::None),
@@ -530,7 +537,7 @@ impl Act {
         }
     }
 
-    /// Comes by the consent that the preview takes.
+    /// Obtains the approval that the preview needs.
     #[instrument(level = "debug", name = "approve", skip_all, fields(permit_id = %previewed.preview.permit.permit_id))]
     async fn consent(
         &mut self,
@@ -581,7 +588,7 @@ impl Act {
         }
     }
 
-    /// What a decision comes to; nothing where it is to be asked anew.
+    /// Converts a decision to a result; `None` if the operator must be asked again.
     fn concluded(&self, decision: Decision) -> Option<Result<Answered, Refusal>> {
         Some(match decision {
             Decision::PermitExpired => return None,
@@ -608,7 +615,7 @@ impl Act {
         })
     }
 
-    /// Stops everything by the operator's word. Where that fails, nothing says that it is stopped.
+    /// Halts all trading on the operator's request. If that fails, the error is logged, and no halt is reported.
     fn halt(&self, reason: &SafeText) {
         let Some(rules) = &self.shared.world.rules else { return };
         if let Err(error) = rules.halt(reason.as_str(), self.shared.world.clock.now_millis()) {
@@ -616,7 +623,8 @@ impl Act {
         }
     }
 
-    /// What the tool makes of how it ended. Once something was signed, a tool that fails here takes nothing back.
+    /// Builds the outcome from the tool's answer. If the tool fails after something was signed, the outcome still
+    /// reports the transactions.
     fn ended(&self, preview: &Preview, deliver: Deliver, committed: &Committed) -> Result<Ended, Refusal> {
         let mut hints = told::committed(committed);
         if let Some(opinion) = &preview.opinion {
@@ -632,7 +640,7 @@ impl Act {
             }
             State::Done => (Status::Success, None),
             State::Placed => (Status::Partial, None),
-            // Not an error of the call: it goes on by itself, and calling again would do it twice.
+            // Not an error of the call: the action continues by itself, and calling again would execute it twice.
             State::Unclear => (Status::Partial, unsettled(committed)),
             State::Reverted => {
                 let error =
@@ -670,35 +678,35 @@ impl Act {
     }
 }
 
-/// What the operator, or a standing word, said.
+/// Answer of the operator or of a standing approval.
 enum Answered {
     Consent(Consent),
     Edit(String),
 }
 
-/// Said of an exit that was previewed while an agent's order held it up.
+/// Message for an exit that was previewed while an agent's order blocked it.
 const CLEARED: &str =
     "an agent's order held this exit up and was cancelled; the preview counted it. Preview the exit again";
 
-/// An agent's order holds an exit up and was not cancelled.
+/// Builds the refusal for an exit that is blocked by an agent's open order.
 fn uncleared(why: &dyn std::fmt::Display) -> Refusal {
     let what = format_args!("an agent's order of the same pair holds this exit up and was not cancelled: {why}");
     let error = ToolError::new(ErrorCode::OrderStillOpen, what);
     refused(error.suggest("Cancel the order with uniswapx_cancel_order, or try again in a few seconds."))
 }
 
-/// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.
+/// Maps denials of rules and of the pipeline to `blocked`, rejected approvals to `rejected`, and failures to `error`.
 fn refused(error: ToolError) -> Refusal {
     let code = error.code();
     if code == ErrorCode::ApprovalRefused {
         return rejected(error);
     }
-    // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
+    // Every refusal of a pipeline check is a denial, whichever category its code belongs to.
     let blocked = code.is_denial() || code.group() == ErrorGroup::Safety || code == ErrorCode::ApprovalRequired;
     Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
 }
 
-/// The operator was not asked, with when it may be asked again.
+/// Builds the refusal for an approval request that was not queued, with the time after which it can be repeated.
 fn not_asked(why: &AskRefused) -> Refusal {
     let code = match why {
         AskRefused::RefusedBefore { .. } => ErrorCode::ApprovalRefused,
@@ -711,7 +719,7 @@ fn rejected(error: ToolError) -> Refusal {
     Refusal { status: Status::Rejected, error }
 }
 
-/// It needs a yes and nobody is to be asked: blocked, with all that a yes would be given to.
+/// Builds the refusal for an action that needs approval when nobody may be asked. It contains the whole preview.
 fn unapproved(preview: &Preview) -> Refusal {
     let reasons = match &preview.needs {
         ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),

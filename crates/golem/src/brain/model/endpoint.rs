@@ -1,6 +1,6 @@
-//! Where a model is asked: one address, one key, one answer at a time, streamed. What went wrong is sorted into what may
-//! be tried again and what may not. The key goes to that address alone: no redirect is followed, and nothing but HTTPS
-//! or this machine is spoken to.
+//! Chat endpoint client: one URL, one key, one streamed answer at a time. Errors are classified as retryable or
+//! permanent. The key goes only to the configured URL: redirects are not followed, and only HTTPS or a loopback address
+//! is accepted.
 
 use std::time::Duration;
 
@@ -15,29 +15,29 @@ use super::wire::{Answer, Style};
 use bardo_base::config::RpcUrl;
 use bardo_base::text::SafeText;
 
-/// For the connection alone.
+/// Timeout for the connection alone.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Bytes of a whole answer.
+/// Maximum size of a whole answer, in bytes.
 const MOST_ANSWER: usize = 4 << 20;
-/// Bytes of a refusal that are read.
+/// Maximum size of an error response that is read, in bytes.
 const MOST_REFUSAL: usize = 8 << 10;
-/// No endpoint can ask for a longer silence than this.
+/// Upper limit for an endpoint's requested retry delay.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// Shortest key that is looked for in what an endpoint answers, in bytes. A shorter one occurs in ordinary words and
-/// tool names by chance, and is no secret worth the harm.
+/// Minimum length of a key that is redacted from answers, in bytes. Shorter keys occur by chance in ordinary words and
+/// tool names; redacting them would do more harm than good.
 const SHORTEST_SECRET: usize = 12;
 
-/// Bytes of a list of models.
+/// Maximum size of a list of models, in bytes.
 const MOST_LIST: usize = 4 << 20;
 
-/// Characters of why something went wrong.
+/// Maximum length of an error description, in characters.
 const MOST_WHY: usize = 500;
 
-/// What stands where the key stood.
+/// Replacement for the key.
 const REMOVED: &str = "[secret removed]";
 
-/// An address and the key to it. Neither is ever shown whole.
+/// Endpoint URL and key. Neither is ever shown in full.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     client: Client,
@@ -45,31 +45,33 @@ pub(super) struct Endpoint {
     style: Style,
     key: Option<SecretString>,
     patience: Duration,
-    /// From asking to the end of an answer, however well it flows.
+    /// Timeout for the whole answer, even if it keeps streaming.
     longest: Duration,
 }
 
-/// What came of asking.
+/// Error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AskError {
-    /// It may go better another time.
+    /// Temporary error; the request may be repeated.
     #[error("{why}")]
     Again {
-        /// What went wrong.
+        /// Description of the error.
         why: SafeText,
-        /// How long it asks to be left alone.
+        /// Retry delay requested by the endpoint.
         after: Option<Duration>,
-        /// Tokens that it has cost all the same, as far as can be told.
+        /// Bytes sent and received, as an estimate of the tokens that the failed request has cost.
         bytes: usize,
     },
-    /// It will not.
+    /// Permanent error, with its description.
     #[error("{0}")]
     Never(SafeText),
 }
 
 impl Endpoint {
+    /// Creates the client. `patience` limits each wait for data; `longest` limits the whole answer.
+    ///
     /// # Errors
-    /// In words, why this address is not spoken to.
+    /// Returns the reason why this URL is not accepted.
     pub(super) fn new(
         base: &RpcUrl,
         style: Style,
@@ -96,10 +98,11 @@ impl Endpoint {
         Ok(Self { client, url, style, key, patience, longest })
     }
 
-    /// Asks for the list of models, which costs no tokens; whether it holds `model`, where there is such a list.
+    /// Requests the list of models, which costs no tokens. Returns whether it contains `model`, or `None` if the
+    /// endpoint has no such list.
     ///
     /// # Errors
-    /// Why the endpoint does not answer, or what it refuses.
+    /// [`AskError`] if the endpoint does not answer or refuses.
     pub(super) async fn lists(&self, model: &str) -> Result<Option<bool>, AskError> {
         let mut url = self.url.clone();
         let base = url.path().strip_suffix(self.style.path()).unwrap_or(url.path()).to_owned();
@@ -115,7 +118,7 @@ impl Endpoint {
             Ok(Err(error)) => return Err(failed(&error.without_url())),
             Ok(Ok(answer)) => answer,
         };
-        // Not every endpoint has such a list.
+        // Not every endpoint offers a list of models.
         if matches!(
             answer.status(),
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
@@ -149,14 +152,17 @@ impl Endpoint {
         }
     }
 
-    /// Asks, and tells every new piece of text to `heard`.
+    /// Sends a request and passes each new piece of text to `heard`.
+    ///
+    /// # Errors
+    /// [`AskError`] for a refused, broken, late or oversized answer, and for an answer that repeats the key.
     pub(super) async fn ask(&self, body: &Value, mut heard: impl FnMut(&str) + Send) -> Result<Answer, AskError> {
         let until = Instant::now() + self.longest;
         let body = body.to_string();
         let request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, "application/json");
         let request = self.with_key(request);
         let sent = body.len();
-        // Its words may hold the key.
+        // The error text may contain the key.
         let failed = |why: &dyn std::fmt::Display, bytes: usize| AskError::Again {
             why: text(&self.hidden(&why.to_string())),
             after: None,
@@ -166,7 +172,7 @@ impl Endpoint {
         let answer = match timeout(self.patience, request.body(body).send()).await {
             Err(_) => return Err(silent(sent)),
             Ok(Err(error)) if error.is_builder() => {
-                // A key with a line break in it, for one. Its words may hold the key.
+                // This happens, for example, if the key contains a line break. The error text may contain the key.
                 return Err(AskError::Never(text(
                     &"cannot build the request: the key must be one line of plain letters",
                 )));
@@ -212,12 +218,12 @@ impl Endpoint {
         if !whole.ended {
             return Err(failed(&"the answer ended early", sent + bytes));
         }
-        // What it does not count, or counts too low, is estimated: a token is seldom more than eight bytes, so an honest
-        // count is above this.
+        // Missing or low token counts are replaced by an estimate. A token rarely exceeds eight bytes, so an honest
+        // count is higher than this.
         let estimate = u64::try_from((sent + whole.text.len()) / 8).unwrap_or(u64::MAX);
         whole.tokens = whole.tokens.max(estimate);
-        // What it says and asks for goes into events, the log and back to it. Nothing of it is rewritten, since a call
-        // with other arguments would be another call: an answer that repeats the key is not used at all.
+        // Text and calls go into events, the log and the next request. Rewriting a call's arguments would change the
+        // call, so an answer that repeats the key is discarded as a whole.
         let asked = whole.calls.iter().flat_map(|asked| [&asked.id, &asked.tool, &asked.arguments]);
         if asked.chain([&whole.text]).chain(&whole.refusal).any(|part| self.repeats_key(part)) {
             return Err(failed(&"the answer repeats the API key, so it was discarded: replace the key", sent + bytes));
@@ -229,19 +235,19 @@ impl Endpoint {
         self.key.as_ref().map(|key| key.expose_secret()).filter(|key| key.len() >= SHORTEST_SECRET)
     }
 
-    /// Whether the text holds the key, plainly or escaped inside JSON.
+    /// True if the text contains the key, plainly or escaped inside JSON.
     fn repeats_key(&self, said: &str) -> bool {
         let Some(key) = self.key() else { return false };
         let escaped = serde_json::from_str::<Value>(said).ok().map(|value| holds(&value, key));
         said.contains(key) || escaped == Some(true)
     }
 
-    /// The text without the key: an endpoint that repeats it gets it neither onto a screen nor into a file.
+    /// Redacts the key from a text, so that an endpoint that repeats it cannot bring it onto a screen or into a file.
     fn hidden(&self, said: &str) -> String {
         self.key().map_or_else(|| said.to_owned(), |key| said.replace(key, REMOVED))
     }
 
-    /// Why it refuses.
+    /// Converts an error response to an [`AskError`].
     async fn refusal(&self, mut answer: Response) -> AskError {
         let status = answer.status();
         let after = answer.headers().get(header::RETRY_AFTER).and_then(|value| silence(value.to_str().ok()?));
@@ -275,7 +281,7 @@ impl Endpoint {
     }
 }
 
-/// What the owner can change so that the next request is not refused with this status; `None` where time may help.
+/// Returns advice on the setting to change for this status; `None` if waiting may help.
 fn to_change(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Some(
@@ -290,13 +296,14 @@ fn to_change(status: StatusCode) -> Option<&'static str> {
     }
 }
 
-/// How long an endpoint asks to be left alone. A date is no number of seconds: then the own wait counts.
+/// Parses the `Retry-After` header in seconds, capped at [`LONGEST_WAIT`]. `None` for a date: the client then uses its
+/// own delay.
 fn silence(asked: &str) -> Option<Duration> {
     let seconds: u64 = asked.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
 
-/// Whether a string or a name anywhere in the value holds `key`.
+/// True if a string or a property name anywhere in the value contains `key`.
 fn holds(value: &Value, key: &str) -> bool {
     match value {
         Value::String(text) => text.contains(key),
@@ -306,15 +313,15 @@ fn holds(value: &Value, key: &str) -> bool {
     }
 }
 
-/// Keeps the key out of a stream of words, also where it comes in pieces.
+/// Streaming redaction of the key, also if it arrives in several pieces.
 struct Veil<'a> {
     key: Option<&'a str>,
-    /// An end that the key may begin with; it waits for what follows.
+    /// Tail of the text that may be the beginning of the key, held until more text arrives.
     held: String,
 }
 
 impl Veil<'_> {
-    /// What may be passed on by now.
+    /// Adds text and returns the part that can be passed on.
     fn take(&mut self, new: &str) -> String {
         let Some(key) = self.key else { return new.to_owned() };
         self.held.push_str(new);
@@ -325,7 +332,7 @@ impl Veil<'_> {
         clear
     }
 
-    /// What was held back and is no key.
+    /// Returns the held tail, which did not become the key.
     fn end(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

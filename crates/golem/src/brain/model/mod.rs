@@ -1,18 +1,18 @@
-//! A brain that is a language model behind a chat endpoint. At each tick it is told how things stand, thinks aloud (on
-//! the screen, as it comes), and asks for tools until it has nothing more to ask. It has the eight and no others; what
-//! they answer is handed to it as data between marks that nobody outside can know.
+//! Brain that is a language model behind a chat endpoint. At each tick it receives the situation, thinks aloud on the
+//! screen, and calls tools until it has no more to call. It has the eight tools and no others. Their answers reach it
+//! as data between random markers, which nobody outside can guess.
 //!
-//! | what it does | what becomes of it |
+//! | behaviour | consequence |
 //! |---|---|
-//! | arguments that are not JSON, tools that do not exist | it is told so |
-//! | the same call over and over, tools without end | refused; after twelve rounds the tick is over |
-//! | 429, 5xx, a cut, silent, overlong or endless answer | asked again, ever later, five times; the third such tick ends it |
-//! | any other refusal | it is ended: asking again would not help |
-//! | its calls or tokens are used up | it is ended |
+//! | arguments that are not JSON, unknown tools | an error is returned to the model |
+//! | the same call repeatedly, endless tool calls | refused; the tick ends after twelve rounds |
+//! | 429, 5xx, an interrupted, silent, oversized or endless answer | repeated with growing delay, up to five attempts; the third such tick in a row ends the brain |
+//! | any other refusal | ends the brain, because a repetition would not help |
+//! | its calls or tokens are used up | ends the brain |
 //!
-//! However it ends, open offers are taken back, and the Golem lives on and hears the operator. Each tick is a dialogue
-//! of its own; what it said last, what came of its last calls and what it has on offer are told to it again. Its owner's
-//! goal and strategy are part of every tick.
+//! In every case its open offers are withdrawn, and the Golem continues and listens to the operator. Each tick is a
+//! dialogue of its own. It includes the model's last statements, the results of its last calls, its open offers, and
+//! the owner's goal and strategy.
 
 mod endpoint;
 mod sse;
@@ -36,72 +36,72 @@ use wire::{Answer, Asked, Turn};
 
 pub use wire::Style;
 
-/// Rounds of tools in one tick.
+/// Maximum number of tool rounds in one tick.
 const ROUNDS: usize = 12;
-/// How often one and the same call is made in one tick.
+/// Maximum number of identical calls in one tick.
 const SAME: u32 = 2;
-/// How often an answer is asked for.
+/// Maximum number of attempts for one answer.
 const TRIES: u32 = 5;
-/// Ticks in a row without an answer.
+/// Maximum number of consecutive ticks without an answer.
 const LOST: u32 = 3;
-/// Bytes of one answer of a tool that the model is shown.
+/// Maximum size of a tool answer shown to the model, in bytes.
 const MOST_RESULT: usize = 12 << 10;
-/// How many of its last words it is told again, and characters of each.
+/// Number of past statements that are repeated to the model, and the maximum length of each in characters.
 const REMEMBERED: (usize, usize) = (5, 400);
-/// Calls of earlier ticks that are repeated in the model's context.
+/// Number of past calls that are repeated to the model.
 const DEEDS: usize = 16;
-/// Longest outcome of one of them, in characters.
+/// Maximum length of the outcome of a past call, in characters.
 const DEED: usize = 160;
-/// A thought goes to the screen in pieces of at least so many characters.
+/// Minimum length of a piece of a thought before it is shown, in characters.
 const PIECE: usize = 48;
-/// How long a commit that goes on is waited for at the end.
+/// Timeout for a running commit when the brain ends.
 const SETTLING: Duration = Duration::from_secs(20);
 
-/// What a model is, and what it may use up.
+/// Settings and limits of a model.
 #[derive(Debug, Clone)]
 pub struct ModelSetup {
-    /// Where it is asked.
+    /// Base URL of the endpoint.
     pub url: RpcUrl,
-    /// In which shape.
+    /// API style of the endpoint.
     pub style: Style,
-    /// Which one.
+    /// Name of the model.
     pub name: String,
-    /// The key, where one is needed.
+    /// API key, if the endpoint needs one.
     pub key: Option<SecretString>,
-    /// Time between two ticks.
+    /// Interval between two ticks.
     pub tick: Duration,
-    /// How long any word of an answer is waited for.
+    /// Timeout for the next piece of an answer.
     pub patience: Duration,
-    /// How long an answer may take from asking to its end, however well it flows.
+    /// Timeout for a whole answer, even if it keeps streaming.
     pub longest: Duration,
-    /// Wait before an answer is asked for again; doubled each time.
+    /// Delay before an answer is requested again; doubled each time.
     pub backoff: Duration,
-    /// Tool calls in all.
+    /// Maximum number of tool calls in total.
     pub calls: u64,
-    /// Tokens in all.
+    /// Maximum number of tokens in total.
     pub tokens: u64,
-    /// Tokens of one answer.
+    /// Maximum number of tokens in one answer.
     pub reply_tokens: u64,
-    /// How often it is asked what it wants; `None` without an end.
+    /// Maximum number of ticks; `None` for no limit.
     pub ticks: Option<u64>,
 }
 
-/// See the module.
+/// Language model as a brain; see the module documentation.
 #[derive(Debug)]
 pub struct ModelBrain {
     setup: ModelSetup,
     endpoint: Endpoint,
-    /// What marks data: nobody outside can know it.
+    /// Random marker around data, which nobody outside can guess.
     mark: String,
     calls_left: u64,
     tokens_left: u64,
     said: VecDeque<String>,
-    /// What it called in earlier ticks, and what came of it.
+    /// Calls of earlier ticks with their outcomes.
     done: VecDeque<Value>,
     ticks: u64,
 }
 
-/// Why it stops.
+/// Reason for the end of the brain.
 #[derive(Debug)]
 enum Over {
     Left,
@@ -109,7 +109,7 @@ enum Over {
     Broken(SafeText),
 }
 
-/// Why a tick has no answer.
+/// Reason why a tick has no answer.
 #[derive(Debug)]
 enum Lost {
     Over(Over),
@@ -123,10 +123,10 @@ impl From<Over> for Lost {
 }
 
 impl ModelBrain {
-    /// A brain that is this model.
+    /// Creates a brain for this model.
     ///
     /// # Errors
-    /// In words, why it is not asked there.
+    /// Returns the reason why the endpoint is not accepted.
     pub fn new(setup: ModelSetup) -> Result<Self, String> {
         let endpoint = Endpoint::new(&setup.url, setup.style, setup.key.clone(), [setup.patience, setup.longest])?;
         let mark = format!("{:016x}", rand::random::<u64>());
@@ -143,16 +143,16 @@ impl ModelBrain {
         })
     }
 
-    /// Checks that the endpoint answers and takes the key, without a request that costs tokens. Whether it lists the
-    /// model; `None` where it has no list.
+    /// Checks that the endpoint answers and accepts the key, without a request that costs tokens. Returns whether it
+    /// lists the model, or `None` if it has no list.
     ///
     /// # Errors
-    /// In words, why the model cannot be asked.
+    /// Returns the reason why the model cannot be used.
     pub async fn check(&self) -> Result<Option<bool>, String> {
         self.endpoint.lists(&self.setup.name).await.map_err(|error| error.to_string())
     }
 
-    /// The same, asked at most so often.
+    /// Limits the number of ticks; `None` removes the limit.
     #[must_use]
     pub fn asked_at_most(mut self, ticks: Option<u64>) -> Self {
         self.setup.ticks = ticks;
@@ -186,7 +186,7 @@ impl ModelBrain {
         }
     }
 
-    /// One dialogue.
+    /// Runs one tick: a dialogue with tool calls.
     async fn tick(&mut self, nerves: &mut Nerves, words: Option<SafeText>) -> Result<(), Lost> {
         let system = self.system(nerves);
         self.ticks = self.ticks.saturating_add(1);
@@ -229,7 +229,7 @@ impl ModelBrain {
         Ok(())
     }
 
-    /// One answer, asked for as often as it takes.
+    /// Requests one answer, with up to [`TRIES`] attempts.
     async fn answer(&mut self, nerves: &mut Nerves, system: &str, turns: &[Turn]) -> Result<Answer, Lost> {
         let body = self.setup.style.request(&self.setup.name, system, turns, self.setup.reply_tokens);
         let mut wait = self.setup.backoff;
@@ -268,7 +268,7 @@ impl ModelBrain {
         Err(Lost::Again(SafeText::clean("no answer", 20)))
     }
 
-    /// Makes a call that the model asks for; what it is told of it.
+    /// Executes a tool call of the model and returns its result for the model.
     async fn call(&mut self, nerves: &mut Nerves, asked: &Asked) -> Result<Value, Over> {
         let Some(left) = self.calls_left.checked_sub(1) else {
             return Err(Over::Spent(format!("its {} calls are used up", self.setup.calls)));
@@ -286,7 +286,7 @@ impl ModelBrain {
         let mut leaving = nerves.leaving.clone();
         let call = nerves.call(asked.tool.clone(), params);
         let response: ToolResponse = if asked.tool == COMMIT {
-            // On a task of its own: what is being signed goes on, whatever becomes of us.
+            // The commit runs on a task of its own: what is being signed continues, whatever happens to this brain.
             let mut committing = tokio::spawn(call);
             tokio::select! {
                 done = &mut committing => match done {
@@ -295,7 +295,7 @@ impl ModelBrain {
                 },
                 () = told_to(&mut leaving) => {
                     nerves.pi().take_back_own().await;
-                    // What is still being signed goes on by itself.
+                    // A commit that is still being signed continues by itself.
                     let _over = timeout(SETTLING, committing).await;
                     return Err(Over::Left);
                 }
@@ -309,7 +309,7 @@ impl ModelBrain {
         Ok(serde_json::to_value(response).unwrap_or_default())
     }
 
-    /// Keeps what came of a call, for the ticks that come.
+    /// Records the outcome of a call for later ticks.
     fn remember(&mut self, asked: &Asked, told: &Value) {
         let short = |value: &Value| value.as_str().map(|text| SafeText::clean(text, DEED));
         let params: Value = serde_json::from_str(&asked.arguments).unwrap_or_default();
@@ -324,7 +324,7 @@ impl ModelBrain {
         }
     }
 
-    /// What it is, what it can do, and what it must not believe.
+    /// Builds the system prompt: role, tools, strategy, and the warning about untrusted data.
     fn system(&self, nerves: &Nerves) -> String {
         let (pi, phase) = (nerves.pi(), nerves.phase());
         let mut text = format!(
@@ -370,7 +370,7 @@ impl ModelBrain {
         text
     }
 
-    /// How things stand at this tick.
+    /// Builds the description of the situation at this tick.
     fn situation(&self, nerves: &Nerves, words: Option<&SafeText>) -> String {
         let last: Vec<&String> = self.said.iter().collect();
         let context = json!({
@@ -387,7 +387,7 @@ impl ModelBrain {
         text
     }
 
-    /// Data between marks, cut to what a model is shown.
+    /// Serializes data between the markers, truncated to [`MOST_RESULT`].
     fn marked(&self, data: &Value) -> String {
         let data = data.to_string().replace(&self.mark, "");
         let most = data.floor_char_boundary(MOST_RESULT);
@@ -413,7 +413,7 @@ impl Brain for ModelBrain {
     }
 }
 
-/// A thought that is being said.
+/// Thought that is being streamed to the screen.
 struct Aloud<'a> {
     nerves: &'a mut Nerves,
     begun: bool,
@@ -423,7 +423,7 @@ struct Aloud<'a> {
 impl Aloud<'_> {
     fn hear(&mut self, new: &str) {
         self.waiting.push_str(new);
-        // Whole words only: a piece is joined to the last by a space.
+        // Only whole words are shown: the screen joins pieces with a space.
         let Some(end) = self.waiting.rfind(char::is_whitespace).filter(|end| *end >= PIECE) else { return };
         let rest = self.waiting.split_off(end);
         let piece = std::mem::replace(&mut self.waiting, rest);
@@ -447,7 +447,7 @@ impl Aloud<'_> {
     }
 }
 
-/// The names of a tool's parameters, those that must be given first.
+/// Lists a tool's parameter names, required ones first; optional ones end in `?`.
 fn parameters(schema: &Value) -> String {
     let needed: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let all = schema["properties"].as_object().into_iter().flat_map(|all| all.keys());
@@ -455,8 +455,8 @@ fn parameters(schema: &Value) -> String {
     needed.iter().map(|name| (*name).to_owned()).chain(other).collect::<Vec<_>>().join(", ")
 }
 
-/// Waits until it is told to leave.
+/// Waits until the brain is asked to leave.
 async fn told_to(leaving: &mut tokio::sync::watch::Receiver<bool>) {
-    // A session that has gone wants nobody to stay.
+    // If the session is gone, nothing holds the brain either.
     let _gone = leaving.wait_for(|leaving| *leaving).await;
 }

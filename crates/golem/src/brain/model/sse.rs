@@ -1,23 +1,26 @@
-//! Server-sent events, as far as chat endpoints use them: the data of each event, cut out of bytes that come in any
-//! pieces. Names, ids and comments are passed over: the data says what it is.
+//! Parser for server-sent events, as far as chat endpoints use them. It extracts the data of each event from bytes in
+//! pieces of any size. Event names, ids and comments are ignored, because the data identifies itself.
 
-/// Bytes of one event's data.
+/// Maximum size of one event's data, in bytes.
 const MOST_EVENT: usize = 256 << 10;
 
-/// Cuts bytes into events.
+/// Incremental event parser.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
 }
 
-/// An event that is too large to be one.
+/// Error for an event that exceeds [`MOST_EVENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than 256 KiB")]
 pub(super) struct TooLarge;
 
 impl Events {
-    /// Takes bytes in, and gives the data of every event that they complete.
+    /// Adds bytes and returns the data of every event that they complete.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if a line or an event exceeds [`MOST_EVENT`].
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLarge> {
         let mut whole = Vec::new();
         for byte in bytes {

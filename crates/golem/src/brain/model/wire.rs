@@ -1,29 +1,30 @@
-//! The two shapes in which chat endpoints are spoken to: a dialogue becomes a request, and the pieces of a streamed
-//! answer become one [`Answer`]. Pure; what cannot be understood is an error, never a guess.
+//! Request and response formats of the two supported chat APIs. A dialogue becomes a request body, and the pieces of a
+//! streamed answer become one [`Answer`]. The module does no I/O; input that it does not understand is an error, never
+//! a guess.
 
 use serde_json::{Value, json};
 
 use crate::pi::{PI_TOOLS, PiTool};
 
-/// Bytes of one call's arguments.
+/// Maximum size of one call's arguments, in bytes.
 const MOST_ARGUMENTS: usize = 64 << 10;
-/// Bytes of an answer's text.
+/// Maximum size of an answer's text, in bytes.
 const MOST_TEXT: usize = 64 << 10;
-/// Calls in one answer.
+/// Maximum number of calls in one answer.
 const MOST_CALLS: usize = 8;
-/// Characters of a call's id and of a tool's name.
+/// Maximum length of a call's id and of a tool's name, in bytes.
 const MOST_NAME: usize = 128;
 
-/// A shape.
+/// API style of a chat endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// `POST /chat/completions`, as OpenAI has it and many have copied it.
+    /// OpenAI's `POST /chat/completions`, which many endpoints support.
     Openai,
-    /// `POST /messages`, as Anthropic has it.
+    /// Anthropic's `POST /messages`.
     Anthropic,
 }
 
-/// A call that the model asks for. The arguments are text as it wrote them: they need not be JSON.
+/// Tool call of the model. The arguments are the model's text, which need not be JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Asked {
     pub(super) id: String,
@@ -31,53 +32,53 @@ pub(super) struct Asked {
     pub(super) arguments: String,
 }
 
-/// One answer, as far as it has come.
+/// Answer of the model, as far as it has arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) calls: Vec<Asked>,
-    /// Tokens as the endpoint counts them; zero where it does not say.
+    /// Total tokens reported by the endpoint; zero without a report.
     pub(super) tokens: u64,
-    /// Tokens of the answer among them.
+    /// Tokens of the answer, included in `tokens`.
     pub(super) written: u64,
-    /// Why the model will not answer, in its own words; empty where it gives no reason.
+    /// Refusal to answer, with the model's reason; empty if it gives none.
     pub(super) refusal: Option<String>,
-    /// Whether it has come to its end.
+    /// True once the endpoint has marked the end.
     pub(super) ended: bool,
 }
 
-/// A turn of a dialogue.
+/// Turn of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// What we say.
+    /// Message to the model.
     User(String),
-    /// What it said.
+    /// Answer of the model.
     Model(Answer),
-    /// What its calls came to: by id, in their order.
+    /// Results of its calls, as pairs of call id and text, in the order of the calls.
     Results(Vec<(String, String)>),
 }
 
-/// What is wrong with a piece of an answer.
+/// Error in a piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Nonsense {
-    /// Not JSON.
+    /// Piece that is not JSON.
     #[error("a piece that is not JSON")]
     NotJson,
-    /// The endpoint says that something went wrong.
+    /// Error reported by the endpoint.
     #[error("the endpoint aborted it: {0}")]
     Fault(String),
-    /// More than an answer may hold.
+    /// Exceeded limit of an answer.
     #[error("{0}")]
     TooMuch(&'static str),
 }
 
 impl Style {
-    /// The style of that name in the configuration.
+    /// Returns the style for a configured name; [`Self::Openai`] for unknown names.
     pub fn named(name: &str) -> Self {
         if name == "anthropic" { Self::Anthropic } else { Self::Openai }
     }
 
-    /// Where a dialogue is handed in, below the base address.
+    /// Path of the chat endpoint, relative to the base URL.
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Openai => "chat/completions",
@@ -85,7 +86,7 @@ impl Style {
         }
     }
 
-    /// The body of a request.
+    /// Builds the body of a request.
     pub(super) fn request(self, model: &str, system: &str, turns: &[Turn], most_tokens: u64) -> Value {
         match self {
             Self::Openai => {
@@ -108,7 +109,10 @@ impl Style {
         }
     }
 
-    /// Adds a piece to an answer; the text that is new in it.
+    /// Adds a piece to an answer and returns the new text in it.
+    ///
+    /// # Errors
+    /// [`Nonsense`] if the piece is malformed, reports an error or exceeds a limit.
     pub(super) fn take(self, piece: &[u8], answer: &mut Answer) -> Result<String, Nonsense> {
         if self == Self::Openai && piece == b"[DONE]" {
             answer.ended = true;
@@ -162,7 +166,7 @@ fn anthropic_turn(turn: &Turn) -> Value {
                 content.push(json!({"type": "text", "text": answer.text}));
             }
             content.extend(answer.calls.iter().map(|asked| {
-                // It takes objects only; what was none is told as such by the result.
+                // The API accepts only objects. For other arguments, the result tells the model about the error.
                 let input = serde_json::from_str(&asked.arguments).ok().filter(Value::is_object);
                 json!({"type": "tool_use", "id": asked.id, "name": asked.tool, "input": input.unwrap_or(json!({}))})
             }));
@@ -225,7 +229,7 @@ fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsens
             return Ok(piece["delta"]["text"].as_str().unwrap_or_default().to_owned());
         }
         "content_block_delta" if piece["delta"]["type"] == "input_json_delta" => {
-            // Blocks come one after another: a piece belongs to the last that was begun.
+            // Blocks arrive one after another, so a piece belongs to the last call.
             let last = answer.calls.last_mut().ok_or(Nonsense::TooMuch("arguments without a call"))?;
             add(&mut last.arguments, &piece["delta"]["partial_json"], MOST_ARGUMENTS)?;
         }
@@ -234,8 +238,8 @@ fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsens
     Ok(String::new())
 }
 
-/// Counts tokens as <https://docs.anthropic.com/en/api/messages-streaming> reports them: each count is of the whole
-/// message so far, and what a cache held is counted apart from the other input.
+/// Counts tokens as <https://docs.anthropic.com/en/api/messages-streaming> reports them: each count is cumulative for
+/// the whole message, and cached input is reported separately from other input.
 fn count_anthropic(usage: &Value, answer: &mut Answer) {
     const READ: [&str; 3] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     let of = |name: &str| usage[name].as_u64().unwrap_or(0);
@@ -245,7 +249,7 @@ fn count_anthropic(usage: &Value, answer: &mut Answer) {
     answer.tokens = read.saturating_add(answer.written);
 }
 
-/// The call at this place of an answer, made where it is the next.
+/// Returns the call at this index of an answer; creates it if it is the next one.
 fn slot(answer: &mut Answer, at: usize) -> Result<&mut Asked, Nonsense> {
     if at >= MOST_CALLS || at > answer.calls.len() {
         return Err(Nonsense::TooMuch("more than 8 calls in one answer, or calls out of order"));
@@ -310,7 +314,7 @@ mod tests {
         assert_eq!(answer(Style::Anthropic, &anthropic).unwrap(), Answer { written: 10, ..asked() });
     }
 
-    /// The figures of the example in <https://docs.anthropic.com/en/api/messages-streaming>, with a cache beside it.
+    /// Figures of the example in <https://docs.anthropic.com/en/api/messages-streaming>, and a variant with a cache.
     #[test]
     fn tokens_are_counted_as_each_endpoint_reports_them() {
         let start = r#"{"type":"message_start","message":{"usage":{"input_tokens":472,"output_tokens":2}}}"#;
@@ -367,7 +371,7 @@ mod tests {
             let fault = answer(style, &[r#"{"type":"error","error":{"message":"overloaded"}}"#]);
             assert_eq!(fault, Err(Nonsense::Fault("overloaded".into())));
         }
-        // Text that is no UTF-8, inside of what would else be an answer.
+        // Text that is not UTF-8 in an otherwise valid answer.
         let broken = b"{\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}";
         assert_eq!(Style::Openai.take(broken, &mut Answer::default()), Err(Nonsense::NotJson));
         let far = r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"x"}]}}]}"#;

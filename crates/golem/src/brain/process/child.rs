@@ -1,5 +1,5 @@
-//! A confined program with its three pipes, each on a thread of its own: what it floods fills no memory, what it does
-//! not read blocks nobody, and dropped it is killed with everything it has started.
+//! Confined child process with three pipes, each on a thread of its own. Excess output fills no memory, unread input
+//! blocks no caller, and dropping the handle kills the process with all its descendants.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -16,27 +16,27 @@ use super::protocol::MOST_LINE;
 use bardo_base::removal;
 use bardo_base::text::SafeText;
 
-/// Lines that may wait to be read by us: a program that says more waits at its pipe.
+/// Maximum number of lines from the process that wait for Bardo. A process that writes more blocks at its pipe.
 const LINES_WAITING: usize = 64;
-/// Lines that may wait to be read by it: a program with more has stopped reading.
+/// Maximum number of lines that wait for the process. If the queue is full, the process has stopped reading.
 const WORDS_WAITING: usize = 256;
-/// Bytes kept of what it says on stderr, the newest.
+/// Size of the kept tail of stderr, in bytes.
 const KEPT: usize = 2_048;
 /// Timeout for the launcher to report.
 const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What comes out of a child.
+/// Output of a child process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Out {
-    /// A line, without its end.
+    /// Line without its terminator.
     Line(Vec<u8>),
-    /// A line of more than [`MOST_LINE`] bytes; the rest is not read.
+    /// Line of more than [`MOST_LINE`] bytes; the rest is not read.
     TooLong,
-    /// It has closed its stdout; how many bytes of an unended line stood there.
+    /// End of stdout, with the length of an unterminated last line in bytes.
     End(usize),
 }
 
-/// A command line, taken apart.
+/// Parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     program: String,
@@ -44,10 +44,10 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Takes a line apart at its spaces; quotes of either kind hold words together. No shell reads it.
+    /// Splits a line at white space; single and double quotes keep words together. No shell is involved.
     ///
     /// # Errors
-    /// In words, what is wrong.
+    /// Returns a description of the problem.
     pub fn parse(line: &str) -> Result<Self, &'static str> {
         let mut words: Vec<String> = Vec::new();
         let mut word: Option<String> = None;
@@ -72,18 +72,19 @@ impl CommandLine {
         Ok(Self { program, arguments: words.collect() })
     }
 
-    /// The program's name.
+    /// Name of the program as written.
     pub fn program(&self) -> &str {
         &self.program
     }
 }
 
-/// A folder of the program's own, removed when it has ended. Empty until then, it is removed when this is dropped.
+/// Scratch folder of a process. Once a program has run, [`Scratch::remove`] deletes it with its contents. Dropping the
+/// value removes only an empty folder.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it, for this user alone.
+    /// Creates the folder, accessible only for this user.
     fn make() -> std::io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         let name = format!("bardo-brain-{}-{:016x}", std::process::id(), rand::random::<u64>());
@@ -92,11 +93,11 @@ impl Scratch {
         Ok(Self(folder))
     }
 
-    /// Removes it with what the program left in it, which may be much.
+    /// Removes the folder with everything the program left in it.
     fn remove(&self) {
         match removal::folder(&self.0) {
             Ok(()) => {}
-            // A program can make folders that cannot be removed; nothing depends on it.
+            // A program can create folders that cannot be removed; nothing depends on their removal.
             Err(error) => tracing::warn!(folder = %self.0.display(), %error, "cannot remove a brain's scratch folder"),
         }
     }
@@ -104,31 +105,31 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Whoever drops it must not be held up by what a program left: only where none has run is it empty.
+        // Dropping must not take long, so it removes only an empty folder: one in which no program has run.
         let _removed_already = std::fs::remove_dir(&self.0);
     }
 }
 
-/// A running child. Dropped, it is killed, and with it what it has started.
+/// Running child process. Dropping it kills the process with all its descendants.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Its supervisor.
+    /// Supervisor of the program.
     child: Option<Child>,
-    /// The leader of its process group, once it has reported.
+    /// Leader of the program's process group, known after its report.
     group: Option<rustix::process::Pid>,
     scratch: Option<Scratch>,
     out: mpsc::Receiver<Out>,
     words: Option<mpsc::Sender<Vec<u8>>>,
     complaints: Arc<Mutex<Vec<u8>>>,
-    /// Reads its stderr.
+    /// Thread that reads stderr.
     listener: Option<thread::JoinHandle<()>>,
 }
 
 impl Running {
-    /// Starts a program, confined, and waits until it runs.
+    /// Starts a confined program and waits until it runs.
     ///
     /// # Errors
-    /// In words, why it does not start.
+    /// Returns the reason why it does not start.
     pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), String> {
         let mut running = Self::launch(line, confinement)?;
         let report = match tokio::time::timeout(LAUNCH_TIMEOUT, running.next()).await {
@@ -181,7 +182,7 @@ impl Running {
         let (words, said) = mpsc::channel(WORDS_WAITING);
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // From here on whatever goes wrong kills the child again.
+        // From here on, any error drops this value and so kills the child.
         let mut running = Self {
             child: Some(child),
             group: None,
@@ -201,24 +202,24 @@ impl Running {
         Ok(running)
     }
 
-    /// What it says next; nothing once it has closed its stdout.
+    /// Returns the next output; `None` after the end of stdout.
     pub(super) async fn next(&mut self) -> Option<Out> {
         self.out.recv().await
     }
 
-    /// Says a line to it; false: it does not read any more.
+    /// Queues a line for the process; false if the process no longer reads.
     pub(super) fn say(&self, line: &serde_json::Value) -> bool {
         let Some(words) = &self.words else { return false };
         words.try_send(format!("{line}\n").into_bytes()).is_ok()
     }
 
-    /// Closes its stdin, behind what was said last.
+    /// Closes stdin after the queued lines.
     pub(super) fn close(&mut self) {
         self.words = None;
     }
 
-    /// How it ended, once it has: its supervisor ends as the program did. It stays in the process table until it is
-    /// dropped, so that its number cannot become another process's.
+    /// Describes how the process ended; `None` while it runs. The supervisor ends in the same way as the program. It
+    /// stays in the process table until it is dropped, so that its id is not reused.
     pub(super) fn ended(&mut self) -> Option<String> {
         use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -231,12 +232,12 @@ impl Running {
         })
     }
 
-    /// Whether all that it said on stderr has been read.
+    /// True if all of stderr has been read.
     pub(super) fn is_heard(&self) -> bool {
         self.listener.as_ref().is_none_or(thread::JoinHandle::is_finished)
     }
 
-    /// The last it said on stderr.
+    /// Returns the last line of stderr that is not blank.
     pub(super) fn complaint(&self) -> SafeText {
         let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let last = kept.split(|byte| *byte == b'\n').rfind(|line| !line.iter().all(u8::is_ascii_whitespace));
@@ -246,15 +247,15 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Once the supervisor has ended, it has killed the group itself, and the number may be another's.
+        // A supervisor that has ended has killed the group itself, and the group id may have been reused.
         if let (None, Some(group)) = (self.ended(), self.group) {
             let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let Some(mut child) = self.child.take() else { return };
-        // It may have ended by itself. What has not reported yet ends with its supervisor.
+        // The child may have ended by itself. A program that has not reported yet ends with its supervisor.
         let _gone = child.kill();
         let scratch = self.scratch.take();
-        // What was killed is gone at once; waiting is for the process table, and must hold up nobody.
+        // The kill takes effect at once. Waiting only clears the process table and must not block the caller.
         let _unreaped = thread::Builder::new().name("brain".to_owned()).spawn(move || {
             let _ended = child.wait();
             if let Some(scratch) = scratch {
@@ -264,7 +265,7 @@ impl Drop for Running {
     }
 }
 
-/// Cuts what comes into lines.
+/// Splits the output into lines.
 fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
     let mut line = Vec::new();
     let mut piece = [0_u8; 8_192];
@@ -281,7 +282,7 @@ fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
                     return;
                 }
             } else if line.len() >= MOST_LINE {
-                // Nobody may be left to hear it.
+                // The receiver may be gone.
                 let _gone = to.blocking_send(Out::TooLong);
                 return;
             } else {
@@ -294,7 +295,7 @@ fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
 
 fn write_lines(mut to: ChildStdin, mut words: mpsc::Receiver<Vec<u8>>) {
     while let Some(line) = words.blocking_recv() {
-        // A pipe that is closed at the other end is found out by what follows from it.
+        // Other parts of the code detect that the process closed its stdin.
         if to.write_all(&line).and_then(|()| to.flush()).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! JSON Schemas (draft 2020-12) of the lines that pass between Bardo and a brain process.
+//! JSON Schemas (draft 2020-12) of the lines between Bardo and a brain process.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::protocol::{MOST_ID, PROTOCOL, Said};
 use golem_tools::engine::schema;
 
-/// The schema of a line that the brain says.
+/// Returns the schema of a line from the brain process.
 pub fn from_brain() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| settings.inline_subschemas = true);
     let mut said = settings.into_generator().into_root_schema_for::<Said>().to_value();
@@ -16,7 +16,7 @@ pub fn from_brain() -> Value {
     said
 }
 
-/// The schema of a line that Bardo says.
+/// Returns the schema of a line to the brain process.
 pub fn to_brain() -> Value {
     let text = json!({ "type": "string" });
     let count = json!({ "type": "integer", "minimum": 0 });

@@ -1,21 +1,21 @@
-//! A brain that is a program of its own, in whatever language: it is started as a child and speaks JSON lines on its
-//! stdin and stdout, as `protocol` says. Of Bardo it has the eight tools and nothing else.
+//! Brain that is an external program in any language. It runs as a child process and speaks JSON lines on stdin and
+//! stdout, as [`protocol`] describes. It can use the eight tools and nothing else of Bardo.
 //!
-//! It runs as the operator's own user, but confined ([`confinement`]): it reaches neither the terminal nor the data,
-//! configuration and key folders, nor other processes. Where the system cannot enforce that, it is refused unless the
-//! configuration allows it. No approval given outside the session counts for a question that such a brain raised.
+//! The program runs as the operator's user, but confined ([`confinement`]): it cannot reach the terminal, the data,
+//! configuration and key folders, or other processes. Where the system cannot enforce that, the program is refused
+//! unless the configuration allows it. Approvals given outside the session do not count for requests of such a brain.
 //!
-//! | what it does | what becomes of it |
+//! | behaviour | consequence |
 //! |---|---|
-//! | ends, closes its stdout, says `done` | its brain has gone, with the reason |
-//! | says what cannot be understood | it is told; after sixteen such lines it is ended |
-//! | says more than 200 lines in a second, or a line of more than 128 KiB | it is ended |
-//! | says nothing to a tick for the patience it has, with no call of its own running | it is ended |
-//! | does not read what it is told | it is ended |
-//! | makes more calls at once, or in all, than it may | the call is refused |
+//! | ends, closes its stdout, sends `done` | the brain ends, with the reason |
+//! | sends a line that cannot be parsed | an error is returned; more than sixteen such lines end it |
+//! | sends more than 200 lines in a second, or a line of more than 128 KiB | it is ended |
+//! | does not answer a tick within its timeout, with no call of its own running | it is ended |
+//! | does not read its input | it is ended |
+//! | makes more concurrent calls, or more calls in total, than allowed | the call is refused |
 //!
-//! However it ends, its open offers are taken back, what waits for the operator is called off, and the Golem lives on
-//! and hears the operator. What is being signed goes on to its end.
+//! In every case its open offers are withdrawn, its pending approval requests are cancelled, and the Golem continues
+//! and listens to the operator. Signing that has begun runs to its end.
 
 mod child;
 pub mod confinement;
@@ -40,33 +40,33 @@ use protocol::{Said, Told};
 
 pub use child::CommandLine;
 
-/// Calls at the same time.
+/// Maximum number of concurrent calls.
 const AT_ONCE: usize = 4;
-/// Lines in one second.
+/// Maximum number of lines in one second.
 const LINES_A_SECOND: usize = 200;
-/// Lines that are not understood, in all.
+/// Maximum number of unparsable lines in total.
 const NONSENSE: u32 = 16;
-/// How often it is looked whether it still lives.
+/// Poll interval for the state of the process.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long it is given to leave.
+/// Time that the process gets to exit after `bye`.
 const GOING: Duration = Duration::from_secs(2);
-/// How long a commit that goes on is waited for at the end.
+/// Timeout for a running commit when the brain ends.
 const SETTLING: Duration = Duration::from_secs(20);
 
-/// What a program may use up.
+/// Limits of a brain process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimits {
-    /// Time between two ticks.
+    /// Interval between two ticks.
     pub tick: Duration,
-    /// How long an answer to a tick may take.
+    /// Timeout for an answer to a tick.
     pub patience: Duration,
-    /// Calls in all.
+    /// Maximum number of calls in total.
     pub calls: u64,
-    /// How often it is asked what it wants; `None` without an end.
+    /// Maximum number of ticks; `None` for no limit.
     pub ticks: Option<u64>,
 }
 
-/// See the module.
+/// External program as a brain; see the module documentation.
 #[derive(Debug)]
 pub struct ProcessBrain {
     line: CommandLine,
@@ -75,7 +75,7 @@ pub struct ProcessBrain {
 }
 
 impl ProcessBrain {
-    /// A brain that is this program, confined so.
+    /// Creates a brain that runs this program under this confinement.
     pub fn new(line: CommandLine, limits: ProcessLimits, confinement: Confinement) -> Self {
         Self { line, limits, confinement }
     }
@@ -103,37 +103,37 @@ impl Brain for ProcessBrain {
     }
 }
 
-/// A conversation with a running program.
+/// Conversation with a running program.
 struct Talk {
     running: Running,
     limits: ProcessLimits,
     calls_left: u64,
-    /// Calls under way; dropped, they are ended where nothing is being signed.
+    /// Running calls. Dropping the set aborts them unless signing has begun.
     calls: JoinSet<ToolResponse>,
-    /// Commits under way: what is being signed is waited for.
+    /// Running commits, which are awaited at the end.
     commits: JoinSet<ToolResponse>,
-    /// Under which id the program knows each of them, and the line that made it.
+    /// The program's id for each running call, and the number of the line that made it.
     ids: HashMap<Id, (String, u64)>,
     ticks: u64,
     due: Instant,
-    /// When the tick was sent that it has not answered yet.
+    /// Time at which the unanswered tick was sent; `None` if no tick is unanswered.
     unanswered: Option<Instant>,
-    /// When its last lines came.
+    /// Arrival times of the lines of the last second.
     lately: VecDeque<Instant>,
-    /// When it was first seen to have ended.
+    /// Time at which the process was first seen to have ended.
     ended: Option<Instant>,
     nonsense: u32,
-    /// Lines that it has said.
+    /// Number of lines received from the program.
     lines: u64,
     thinking: bool,
 }
 
-/// Why a conversation is over.
+/// Reason for the end of a conversation.
 #[derive(Debug)]
 enum Over {
-    /// The program says so.
+    /// The program said that it is done, or its ticks are used up.
     Done(String),
-    /// It cannot go on.
+    /// The conversation cannot continue.
     Broken(String),
 }
 
@@ -161,7 +161,7 @@ impl Talk {
         }
     }
 
-    /// Talks until it is over; whether that is well, and why.
+    /// Runs the conversation. Returns whether it ended regularly, and the reason.
     async fn lead(mut self, nerves: &mut Nerves) -> (bool, String) {
         let over = match self.talk(nerves).await {
             Err(Over::Broken(why)) => (false, why),
@@ -174,17 +174,17 @@ impl Talk {
                 (true, "it was asked to stop".to_owned())
             }
         };
-        // Previews and reads end here; no offer can come of them any more.
+        // Previews and reads end here, so no new offer can appear.
         self.calls.shutdown().await;
         nerves.pi().take_back_own().await;
         let until = Instant::now() + SETTLING;
         while let Ok(Some(_)) = timeout_at(until, self.commits.join_next()).await {}
-        // What is still being signed goes on by itself.
+        // Commits that are still being signed continue by themselves.
         self.commits.detach_all();
         over
     }
 
-    /// Ok: it was told to leave.
+    /// Returns `Ok` if the session asks the brain to leave.
     async fn talk(&mut self, nerves: &mut Nerves) -> Result<(), Over> {
         let told = Told {
             tick_seconds: self.limits.tick.as_secs(),
@@ -195,7 +195,7 @@ impl Talk {
         };
         self.say(&protocol::hello(nerves.pi(), told))?;
         loop {
-            // A program that has not answered the last tick, or is at work, gets no other.
+            // A program that has not answered the last tick, or has running calls, gets no new tick.
             let free = self.unanswered.is_none() && self.ids.is_empty();
             let wakes = if free { self.due } else { Instant::now() + LOOK };
             tokio::select! {
@@ -235,7 +235,7 @@ impl Talk {
         self.say(&json!({"type": "tick", "tick": self.ticks, "calls_left": self.calls_left, "context": context}))
     }
 
-    /// Whether it still lives and speaks.
+    /// Checks that the process is alive and answers its tick.
     fn look(&mut self) -> Result<(), Over> {
         if let Some(asked) = self.unanswered
             && self.ids.is_empty()
@@ -243,7 +243,8 @@ impl Talk {
         {
             return Err(broken(format!("it has not answered for {} s", self.limits.patience.as_secs())));
         }
-        // What a program that has ended left in its pipe is read first; only what it has started keeps that open.
+        // Output left in the pipe by an ended program is read first; only its descendants can keep the pipe open after
+        // that.
         let Some(how) = self.running.ended() else { return Ok(()) };
         let seen = *self.ended.get_or_insert_with(Instant::now);
         let quiet = self.lately.back().map_or(seen, |last| seen.max(*last)).elapsed();
@@ -270,7 +271,7 @@ impl Talk {
                 return self.say(&protocol::refused(&protocol::id_of(line), self.lines, &why));
             }
         };
-        // Sense alone counts as an answer.
+        // Only a valid line counts as an answer.
         self.unanswered = None;
         let thinks = matches!(&said, Said::Think { more: true, .. });
         match said {
@@ -326,7 +327,8 @@ impl Talk {
     }
 
     fn say(&self, line: &serde_json::Value) -> Result<(), Over> {
-        // Every test holds the lines that it meets to the published schema; a release build does not take the time.
+        // Debug builds, and therefore tests, check every line against the published schema; release builds skip the
+        // cost.
         if cfg!(debug_assertions)
             && let Some(fault) = schema::mismatch(&lines::to_brain(), line)
         {
@@ -335,7 +337,7 @@ impl Talk {
         if self.running.say(line) { Ok(()) } else { Err(broken("it does not read its stdin")) }
     }
 
-    /// It has closed its stdout: it has ended, or is useless.
+    /// Handles a closed stdout: the process has ended or is useless. Returns the reason.
     async fn closed(&mut self, half: usize) -> Over {
         let until = Instant::now() + GOING;
         let how = loop {
@@ -345,7 +347,8 @@ impl Talk {
                 None => sleep(Duration::from_millis(10)).await,
             }
         };
-        // Why, it has said on stderr, which is read beside this; whom it has started may keep that open.
+        // The process may have explained its end on stderr, which is read concurrently. A descendant may keep stderr
+        // open.
         let until = Instant::now() + GOING / 4;
         while !self.running.is_heard() && Instant::now() < until {
             sleep(Duration::from_millis(10)).await;
@@ -359,10 +362,10 @@ impl Talk {
         broken(if complaint.is_empty() { how } else { format!("{how}; its stderr: {complaint}") })
     }
 
-    /// Says goodbye, and waits a moment for it to go.
+    /// Sends `bye` and gives the process time to exit.
     async fn farewell(&mut self) {
         let seconds = GOING.as_secs();
-        // One that does not read any more is killed like one that does not go.
+        // A process that no longer reads is killed like one that does not exit.
         let _unheard = self.running.say(&json!({"type": "bye", "why": "the session is ending", "seconds": seconds}));
         self.running.close();
         let until = Instant::now() + GOING;

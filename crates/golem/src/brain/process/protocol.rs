@@ -1,35 +1,37 @@
-//! The lines that pass between Bardo and a brain that is a program: one JSON object each, in UTF-8, ended by a newline.
+//! Line protocol between Bardo and a brain process: one JSON object per line, in UTF-8.
 //!
-//! Bardo says:
+//! Bardo sends:
 //!
 //! | `type` | fields | when |
 //! |---|---|---|
 //! | `hello` | `protocol`, `golem_id`, `role`, `account`, `chains`, `caps`, `goal`, `strategy`, `tools`, `kinds`, `queries`, `limits` | first |
-//! | `tick` | `tick`, `context`, `calls_left` | every so often; the program answers with any line, `idle` if nothing else |
-//! | `words` | `text`, `context` | the operator says something |
+//! | `tick` | `tick`, `context`, `calls_left` | at each interval; the program answers with any line, `idle` if it has nothing else |
+//! | `words` | `text`, `context` | the operator sent a message |
 //! | `result` | `id`, `untrusted`, `response` | a call is answered |
-//! | `refused` | `id`, `line`, `why` | a line was not understood, or a call not made |
-//! | `bye` | `why`, `seconds` | last; whatever still runs after so many seconds is killed |
+//! | `refused` | `id`, `line`, `why` | a line could not be parsed, or a call was not made |
+//! | `bye` | `why`, `seconds` | last; after this many seconds the process is killed |
 //!
-//! `line` counts the program's lines from 1, and `id` is that of the call where one can be read, exactly as it was sent, so
-//! that a program finds what was refused. `chains` of `hello` has each chain's `name`, `chain_id` and `tokens`; `caps` has the
-//! policy's caps on dollars with what is used and left; `goal` and `strategy` are the owner's words, to follow within them.
+//! `line` counts the program's lines from 1. `id` is the call's id exactly as it was sent, if one can be read, so that
+//! the program can find the refused line. `chains` of `hello` contains each chain's `name`, `chain_id`, `native` symbol
+//! and `tokens`. `caps` contains the policy's caps in dollars, with the used and remaining amounts. `goal` and
+//! `strategy` are the owner's instructions, to be followed within the caps.
 //!
-//! Each of the `kinds` and `queries` of `hello` has `parameters`, a `description`, and `guidelines`: a sentence for each phase.
+//! Each of the `kinds` and `queries` of `hello` has `parameters`, a `description`, and `guidelines` with one sentence
+//! per phase.
 //!
-//! The program says:
+//! The program sends:
 //!
 //! | `type` | fields | meaning |
 //! |---|---|---|
 //! | `call` | `id`, `tool`, `params` | calls one of the eight tools; the answer carries the same `id` |
-//! | `think` | `text`, `more` | a thought; with `more` the next one goes on with it |
-//! | `now` | `now`, `next`, `step`, `of` | what it does, what comes next, and which step of how many it is at |
+//! | `think` | `text`, `more` | a thought; with `more`, the next line continues it |
+//! | `now` | `now`, `next`, `step`, `of` | current activity, next activity, and the current step of how many |
 //! | `idle` | | nothing to do |
-//! | `done` | `why` | it is over |
+//! | `done` | `why` | the brain ends |
 //!
-//! `assets/schemas` has the schemas of all lines; `bardo golem protocol` prints them.
+//! `assets/schemas` contains the schemas of all lines; `bardo golem protocol` prints them.
 //!
-//! What stands in a `response` comes from chains, files and other people: data, never instructions.
+//! The content of a `response` comes from chains, files and other people: data, never instructions.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,20 +42,20 @@ use bardo_base::model::Guidelines;
 use bardo_base::text::SafeText;
 use golem_tools::engine::{ToolResponse, unambiguous};
 
-/// The version of the protocol.
+/// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
-/// Bytes of one line of the program's.
+/// Maximum size of a line from the program, in bytes.
 pub const MOST_LINE: usize = 128 << 10;
-/// Bytes of one line to the program; the data of a larger answer is left out.
+/// Maximum size of an answer to the program, in bytes. The data of a larger answer is left out.
 pub const MOST_ANSWER: usize = 1 << 20;
-/// Characters of an id that the program chooses.
+/// Maximum length of an id chosen by the program, in characters.
 pub(super) const MOST_ID: usize = 64;
 
-/// One line of the program's.
+/// Line from a brain process.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Said {
-    /// A call of one of the eight tools.
+    /// Call of one of the eight tools.
     Call {
         /// Id that the answer carries.
         #[schemars(length(min = 1, max = 64))]
@@ -64,42 +66,42 @@ pub enum Said {
         #[serde(default)]
         params: Value,
     },
-    /// A thought.
+    /// Piece of a thought, shown on the screen.
     Think {
         /// Text of the thought.
         text: String,
-        /// Whether the next line goes on with the thought.
+        /// True if the next line continues the thought.
         #[serde(default)]
         more: bool,
     },
-    /// What the brain does.
+    /// Report of the current activity.
     Now {
-        /// What it does now.
+        /// Current activity, in a sentence.
         now: String,
-        /// What it does next; empty for nothing.
+        /// Next activity; empty for none.
         #[serde(default)]
         next: String,
-        /// Step that it is at, from 1.
+        /// Number of the current step, from 1.
         #[serde(default)]
         step: Option<u32>,
-        /// Number of steps.
+        /// Total number of steps.
         #[serde(default)]
         of: Option<u32>,
     },
-    /// Nothing to do.
+    /// Answer to a tick without anything to do.
     Idle {},
-    /// The end: the brain leaves.
+    /// End of the brain.
     Done {
-        /// Reason.
+        /// Reason for the end.
         #[serde(default)]
         why: String,
     },
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// Returns a description of the problem.
 pub fn read(line: &[u8]) -> Result<Said, SafeText> {
     let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
     let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
@@ -113,22 +115,22 @@ pub fn read(line: &[u8]) -> Result<Said, SafeText> {
     }
 }
 
-/// What a brain may use up.
+/// Limits of a brain, as sent in `hello`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// Seconds between two ticks.
+    /// Interval between two ticks, in seconds.
     pub tick_seconds: u64,
-    /// Seconds that an answer to a tick may take.
+    /// Timeout for an answer to a tick, in seconds.
     pub patience_seconds: u64,
-    /// Calls in all.
+    /// Maximum number of calls in total.
     pub calls: u64,
-    /// Calls at the same time.
+    /// Maximum number of concurrent calls.
     pub calls_at_once: usize,
-    /// Lines a second.
+    /// Maximum number of lines per second.
     pub lines_a_second: usize,
 }
 
-/// The first line.
+/// Builds the `hello` line.
 pub fn hello(pi: &PiSession, limits: Told) -> Value {
     let tools = PI_TOOLS
         .iter()
@@ -153,8 +155,7 @@ pub fn hello(pi: &PiSession, limits: Told) -> Value {
     })
 }
 
-/// What the program is told of a kind of action or of question: what it takes, what it is for, and the advice for each
-/// phase of the Golem.
+/// Describes a kind of action or query for the program: its parameters, its purpose, and the guideline for each phase.
 fn told(pi: &PiSession, of: &str, name: &str, tool: &str) -> Value {
     let mut told = json!({of: name, "parameters": pi.schema_of(tool)});
     if let (Some(entry), Value::Object(fields)) = (pi.catalog().get(tool), &mut told) {
@@ -170,7 +171,7 @@ fn told(pi: &PiSession, of: &str, name: &str, tool: &str) -> Value {
     told
 }
 
-/// The answer to a call.
+/// Builds the answer to a call.
 pub fn result(id: &str, response: &ToolResponse) -> Value {
     let mut told = serde_json::to_value(response).unwrap_or_default();
     if told.to_string().len() > MOST_ANSWER
@@ -182,12 +183,13 @@ pub fn result(id: &str, response: &ToolResponse) -> Value {
     json!({"type": "result", "id": id, "untrusted": true, "response": told})
 }
 
-/// The program's line number `line`, which was not understood, or whose call is not made. `id` is that of its call.
+/// Builds the refusal of the program's line number `line`: it could not be parsed, or its call was not made. `id` is
+/// the id of the call.
 pub fn refused(id: &Value, line: u64, why: &dyn std::fmt::Display) -> Value {
     json!({"type": "refused", "id": id, "line": line, "why": SafeText::clean(&why.to_string(), 300)})
 }
 
-/// The id in a line that was not understood, as far as there is a short one: text or a number.
+/// Returns the id in a line that could not be parsed, if it is a short text or a number; otherwise `null`.
 pub fn id_of(line: &[u8]) -> Value {
     let id = serde_json::from_slice::<Value>(line).ok().and_then(|line| line.get("id").cloned());
     id.filter(|id| (id.is_string() || id.is_number()) && id.to_string().len() <= 4 * MOST_ID).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Every name and value here is typed from the service's own document, `uniswap-trading-openapi.yaml`: the required
-//! lists of `DutchOrderInfoV2`, `DutchOrderInfoV3`, `PriorityOrderInfo` and what they refer to.
+//! Tests against names and values typed from the service's own document, `uniswap-trading-openapi.yaml`: the required
+//! lists of `DutchOrderInfoV2`, `DutchOrderInfoV3`, `PriorityOrderInfo` and the types they refer to.
 
 use alloy::primitives::{Address, U256, address};
 use serde_json::json;
@@ -14,7 +14,7 @@ const COSIGNER: Address = address!("0x0303030303030303030303030303030303030303")
 const PAID: Address = address!("0x0404040404040404040404040404040404040404");
 const WANTED: Address = address!("0x0505050505050505050505050505050505050505");
 
-/// Both Dutch kinds list the same.
+/// Required names of both Dutch kinds.
 const OF_DUTCH: [&str; 13] = [
     "chainId",
     "nonce",
@@ -133,7 +133,7 @@ fn amounts_are_told_in_the_form_of_each_kind() {
     assert_eq!((&first["startTime"], &first["endTime"]), (&json!(5), &json!(9)));
 }
 
-/// Points of a curve are 16 bits each, the first lowest.
+/// The points of a curve have 16 bits each, the first one lowest.
 #[test]
 fn a_curve_of_several_points_is_unpacked_in_order() {
     let curve = NonlinearDutchDecay {

@@ -1,8 +1,8 @@
-//! The launcher: Bardo's own binary, started a second time under one of two hidden names.
+//! Launcher of confined processes: Bardo's own binary, started again under one of two hidden names.
 //!
-//! The supervisor opens a session, starts the confined process and ends everything that belongs to it when Bardo ends,
-//! however that happens. The confined process gives up its rights, reports on its stdout how far that went, and then
-//! becomes the program. Neither needs `unsafe`: both restrict the process that they run in.
+//! The supervisor opens a session, starts the confined process, and kills everything that belongs to it when Bardo
+//! ends, however that happens. The confined process drops its rights, reports on its stdout which measures are in
+//! force, and then becomes the program. Neither needs `unsafe`: both restrict the process that they run in.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -16,62 +16,63 @@ use serde::{Deserialize, Serialize};
 
 use super::{Isolation, rules};
 
-/// Hidden name of the supervisor.
+/// Hidden command name of the supervisor.
 pub const SUPERVISE: &str = "__run-confined";
-/// Hidden name of the process that becomes the program.
+/// Hidden command name of the process that becomes the program.
 const ENTER: &str = "__enter-confined";
-/// How often the supervisor checks that Bardo is running.
+/// Interval at which the supervisor checks that Bardo is running.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Exit code of a launcher that could not launch, as a shell has it for a program that cannot be started.
+/// Exit code of a failed launch: the shell's code for a program that cannot be started.
 const NOT_LAUNCHED: u8 = 126;
 
-/// What to launch, as the launcher receives it. Holds no secrets: other processes can read it.
+/// Launch parameters, passed as a command-line argument. They contain no secrets, because other processes can read
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Specification {
-    /// The process that the program must not outlive.
+    /// Id of the process that the program must not outlive.
     pub parent: u32,
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
-    /// Files and folders to read and execute.
+    /// Files and folders that the program may read and execute.
     pub read: Vec<PathBuf>,
-    /// Files and folders to read and change.
+    /// Files and folders that the program may read and change.
     pub write: Vec<PathBuf>,
-    /// Whether Internet sockets are allowed.
+    /// True if Internet sockets are allowed.
     pub network: bool,
-    /// Whether it may run where the isolation is not enforced.
+    /// True if the program may run where the isolation is not enforced.
     pub allow_unisolated: bool,
-    /// Whether a test pretends that there is no Landlock.
+    /// True if a test simulates a system without Landlock.
     pub simulate_absent: bool,
 }
 
 impl Specification {
-    /// Never in a release build.
+    /// True in a simulated test; always false in release builds.
     pub(super) fn simulate_absent(&self) -> bool {
         cfg!(debug_assertions) && self.simulate_absent
     }
 }
 
-/// The first line on the program's stdout, written before the program runs.
+/// First line on the program's stdout, written before the program runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
     /// The program starts now.
     Starting {
-        /// What is in force.
+        /// Measures that are in force.
         isolation: Isolation,
-        /// The process that becomes the program, and leads its process group.
+        /// Id of the process that becomes the program and leads its process group.
         process: u32,
     },
     /// The program is not started.
     Refused {
-        /// Why, in a sentence.
+        /// Reason in a sentence.
         why: String,
     },
 }
 
-/// Runs this process as launcher if its arguments say so.
+/// Runs this process as the launcher if its arguments say so; returns `None` otherwise.
 pub fn dispatch() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let (role, specification) = (arguments.next()?, arguments.next());
@@ -91,7 +92,10 @@ pub fn dispatch() -> Option<ExitCode> {
     }))
 }
 
-/// The command that starts the supervisor, without pipes and environment.
+/// Builds the command that starts the supervisor, without pipes and environment.
+///
+/// # Errors
+/// Returns the reason if a path is not UTF-8 or Bardo's binary is not found.
 pub(in super::super) fn command(specification: &Specification) -> Result<Command, String> {
     let text = serde_json::to_string(specification).map_err(|error| format!("a path is not UTF-8: {error}"))?;
     let mut command = Command::new(launcher()?);
@@ -99,7 +103,7 @@ pub(in super::super) fn command(specification: &Specification) -> Result<Command
     Ok(command)
 }
 
-/// Bardo's binary: this process's own. Tests and examples run beside it, one folder deeper.
+/// Returns the path of Bardo's binary: that of this process. Tests and examples run from a folder one level deeper.
 fn launcher() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find Bardo's own binary: {error}"))?;
     if cfg!(debug_assertions)
@@ -121,16 +125,16 @@ fn report(report: &Report) {
     }
 }
 
-/// Closes every descriptor but the three standard ones: whatever this process inherited.
+/// Closes all inherited descriptors except the three standard ones.
 fn close_inherited() {
     let listed = std::fs::read_dir("/dev/fd").map(|entries| {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
         names.collect::<Vec<_>>()
     });
-    // Without a list, more than a process usually has.
+    // Without a list, this range exceeds the usual number of descriptors.
     let descriptors = listed.unwrap_or_else(|_| (3..65_536).collect());
     for descriptor in descriptors.into_iter().filter(|descriptor| *descriptor > 2) {
-        // The one that listed the folder is closed already. Nothing else in this process owns a descriptor yet.
+        // The descriptor that listed the folder is closed already. Nothing else in this process owns a descriptor yet.
         let _closed = nix::unistd::close(descriptor);
     }
 }
@@ -141,7 +145,7 @@ fn common() -> Result<(), String> {
     rustix::process::setrlimit(Resource::Core, none).map_err(|error| format!("cannot disable core dumps: {error}"))
 }
 
-/// Runs beside the program until it ends; ends it when Bardo has ended.
+/// Runs beside the program until it ends, and kills it when Bardo has ended.
 fn supervise(specification: &Specification) -> Result<ExitCode, String> {
     common()?;
     rustix::process::setsid().map_err(|error| format!("cannot create a new session: {error}"))?;
@@ -150,11 +154,11 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
         .map_err(|error| format!("cannot protect the supervisor's memory: {error}"))?;
     let text = serde_json::to_string(specification).map_err(|error| error.to_string())?;
     let mut command = Command::new(launcher()?);
-    // A group of its own, which the program cannot leave: it is ended by that.
+    // The program cannot leave this process group, so killing the group ends everything.
     command.args([ENTER, &text]).process_group(0);
     let child = command.spawn().map_err(|error| format!("cannot start the launcher: {error}"))?;
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the launcher has no process id")?;
-    // The pipes are the program's: Bardo sees it close them.
+    // The pipes belong to the program: Bardo must see when the program closes them.
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
     let null = null.map_err(|error| format!("/dev/null: {error}"))?;
     let quiet = rustix::stdio::dup2_stdin(&null)
@@ -163,7 +167,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
     quiet.map_err(|error| format!("cannot pass the pipes to the program: {error}"))?;
     let parent = i32::try_from(specification.parent).ok().and_then(Pid::from_raw);
     let end = move || {
-        // It may have ended by itself.
+        // The group may have ended by itself.
         let _gone = rustix::process::kill_process_group(process, Signal::KILL);
     };
     std::thread::spawn(move || {
@@ -173,7 +177,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
         end();
         std::process::exit(i32::from(NOT_LAUNCHED));
     });
-    // It stays in the process table, so that its number cannot become another group's.
+    // The program stays in the process table, so that its group id is not reused.
     let waited = loop {
         match rustix::process::waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Err(rustix::io::Errno::INTR) => {}
@@ -183,7 +187,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
     end();
     let status = waited.map_err(|error| format!("cannot wait for the program: {error}"))?;
     let Some(status) = status else { return Ok(ExitCode::from(NOT_LAUNCHED)) };
-    // Ends as the program did.
+    // The supervisor ends in the same way as the program.
     if let Some(signal) = status.terminating_signal().and_then(Signal::from_named_raw) {
         let _ended = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
@@ -191,7 +195,7 @@ fn supervise(specification: &Specification) -> Result<ExitCode, String> {
     Ok(ExitCode::from(code.unwrap_or(NOT_LAUNCHED)))
 }
 
-/// Becomes the program.
+/// Restricts this process and replaces it by the program.
 fn enter(specification: &Specification) -> Result<ExitCode, String> {
     common()?;
     let supervisor = rustix::process::getppid();
@@ -201,7 +205,7 @@ fn enter(specification: &Specification) -> Result<ExitCode, String> {
     }
     #[cfg(target_os = "linux")]
     {
-        // After the capabilities: dropping them clears it.
+        // This must follow the drop of capabilities, which clears the setting.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(|error| format!("cannot bind the program to its supervisor: {error}"))?;
         if rustix::process::getppid() != supervisor {
@@ -211,12 +215,12 @@ fn enter(specification: &Specification) -> Result<ExitCode, String> {
     report(&Report::Starting { isolation, process: std::process::id() });
     let mut command = Command::new(&specification.program);
     let error = command.args(&specification.arguments).stdin(Stdio::inherit()).exec();
-    // The report is out; the rest is said as a program would.
+    // The report is out, so this error goes to stderr like a program's own.
     let _unread = writeln!(std::io::stderr(), "cannot start `{}`: {error}", specification.program.display());
     Ok(ExitCode::from(NOT_LAUNCHED))
 }
 
-/// Why a brain process is not started without isolation, and what to do.
+/// Returns the reason why a brain process is not started without isolation, with the remedy.
 pub fn refusal(isolation: &Isolation) -> String {
     format!(
         "{isolation}. Such a program could act as you. Use a system with Landlock, another brain, or set \

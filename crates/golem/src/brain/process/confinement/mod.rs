@@ -1,8 +1,8 @@
-//! Confinement of a brain process: what it may reach, how it is launched, and how much of that the system enforces.
+//! Confinement of a brain process: allowed access, launch, and the measures that the system enforces.
 //!
-//! Bardo never starts a brain's program itself. It starts its own binary a second time, as the launcher ([`launch`]):
-//! a supervisor with a session of its own, and below it a process that gives up its rights and then becomes the
-//! program. [`plan`] derives the allowed paths, [`rules`] turns them into Landlock and seccomp rules.
+//! Bardo never starts a brain's program directly. It starts its own binary again as the launcher ([`launch`]): a
+//! supervisor with its own session, and below it a process that drops its rights and then becomes the program. [`plan`]
+//! derives the allowed paths, [`rules`] turns them into Landlock and seccomp rules.
 //!
 //! | measure | closes |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | Landlock allow-list | data, configuration and key folders, terminals, sockets' folders, `/proc` |
 //! | Landlock scopes | signals to Bardo, abstract Unix sockets |
 //! | seccomp | Unix sockets, `ptrace`, TIOCSTI, TIOCLINUX, io_uring, namespaces, mode and owner changes, System V and POSIX queues |
-//! | no capabilities, no new privileges | what root or a set-uid program could undo |
+//! | no capabilities, no new privileges | everything that root or a set-uid program could undo |
 
 pub mod launch;
 mod plan;
@@ -21,12 +21,12 @@ use std::path::{Path, PathBuf};
 pub use bardo_session::isolation::{Isolation, IsolationLevel, Measure};
 pub use plan::{Plan, PlanError, plan};
 
-/// What this system can enforce, found without restricting this process.
+/// Returns the measures that this system can enforce, without restricting this process.
 pub fn available() -> Isolation {
     rules::available(is_simulated_absent())
 }
 
-/// What a brain process may reach beside what its command needs.
+/// Access of a brain process beyond the needs of its command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
     /// Folders that must stay closed: data, configuration, keys.
@@ -35,16 +35,16 @@ pub struct Confinement {
     pub read: Vec<PathBuf>,
     /// Further files and folders that it may also change.
     pub write: Vec<PathBuf>,
-    /// Further environment variables that it receives, by name.
+    /// Names of further environment variables that it receives.
     pub environment: Vec<String>,
-    /// Whether it may open Internet sockets.
+    /// True if it may open Internet sockets.
     pub network: bool,
-    /// Whether it runs even where [`Isolation::is_isolated`] is false.
+    /// True if it runs even where [`Isolation::is_isolated`] is false.
     pub allow_unisolated: bool,
 }
 
 impl Confinement {
-    /// The least that a program can have, with these folders protected.
+    /// Creates the minimal access rules, with these folders protected. Internet sockets are allowed.
     pub fn protecting(protected: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         Self {
             protected: protected.into_iter().map(|path| path.as_ref().to_owned()).collect(),
@@ -57,7 +57,7 @@ impl Confinement {
     }
 }
 
-/// Whether a test pretends that this system has no Landlock. Release builds never do.
+/// True if a test simulates a system without Landlock; always false in release builds.
 pub(super) fn is_simulated_absent() -> bool {
     cfg!(debug_assertions) && std::env::var_os("BARDO_TEST_NO_LANDLOCK").is_some_and(|value| value == "1")
 }

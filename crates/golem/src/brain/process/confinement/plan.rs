@@ -1,4 +1,4 @@
-//! The allow-list of one command: which files it needs, derived from the command line, and what must stay closed.
+//! Allow-list of a command: the files it needs, derived from the command line, and the folders that must stay closed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use super::Confinement;
 use bardo_base::regular_file;
 use bardo_base::text::SafeText;
 
-/// System files and folders that every program may read; those that do not exist are left out.
+/// System files and folders that every program may read. Missing ones are left out.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -53,11 +53,11 @@ pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/d
 /// Environment variables that every program receives.
 const ENVIRONMENT: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT"];
 
-/// Names that the folder of an interpreter's programs has below its prefix.
+/// Names of program folders below an installation prefix.
 const PROGRAM_FOLDERS: &[&str] = &["bin", "sbin", "shims"];
 
-/// Parts of an interpreter's prefix that it reads: libraries, and the versions of pyenv, rbenv, asdf and the like.
-/// Anything else below the prefix, such as `share` below `~/.local`, stays closed.
+/// Parts of an interpreter's prefix that it reads: libraries, and the versions of pyenv, rbenv, asdf and similar tools.
+/// Everything else below the prefix stays closed, such as `share` below `~/.local`.
 const PREFIX_PARTS: &[&str] = &[
     "bin",
     "sbin",
@@ -74,7 +74,7 @@ const PREFIX_PARTS: &[&str] = &[
     "pyvenv.cfg",
 ];
 
-/// Folders whose own folders belong to a user, a disk or the system as a whole: homes, mounted disks, state of services.
+/// Folders whose subfolders each belong to one user, one disk or one service: homes, mounted disks, service state.
 const SHARED_PARENTS: &[&str] = &[
     "/export/home",
     "/home",
@@ -91,69 +91,70 @@ const SHARED_PARENTS: &[&str] = &[
     "/Volumes",
 ];
 
-/// The same for folders that hold one folder per user, with that user's disks in it.
+/// Folders with one subfolder per user, which in turn contains that user's disks.
 const SHARED_GRANDPARENTS: &[&str] = &["/media", "/run/media"];
 
-/// The largest list of users that is read.
+/// Maximum size of the user list that is read, in bytes.
 const MAX_USERS_BYTES: u64 = 4 << 20;
 
-/// Scripts that start scripts are followed this far.
+/// Maximum depth of scripts that start scripts.
 const DEEPEST_SCRIPT: usize = 4;
 
-/// Why a program cannot be started confined.
+/// Error in deriving the allow-list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The program was not found.
+    /// Program that was not found.
     #[error("cannot start `{0}`: no such program. Check the command in golem.brain and PATH.")]
     NoProgram(SafeText),
-    /// A path is, contains, or lies in a folder that stays closed.
+    /// Path that is, contains, or lies in a protected folder.
     #[error(
         "the brain must not access {protected}, which holds Bardo's data, configuration or keys; {path} ({why}) \
          overlaps with it. Move the program or this path to a folder of its own."
     )]
     Protected {
-        /// The path that was asked for.
+        /// Path that was requested or derived.
         path: SafeText,
-        /// Where it comes from.
+        /// Origin of the path.
         why: &'static str,
-        /// The folder that stays closed.
+        /// Protected folder that overlaps with it.
         protected: SafeText,
     },
-    /// A configured path does not exist.
+    /// Configured path that does not exist.
     #[error("{key} names {path}, which cannot be used: {reason}. Create it, or remove it from the list.")]
     Configured {
-        /// The configuration key.
+        /// Name of the configuration key.
         key: &'static str,
-        /// The path as configured.
+        /// Path as configured.
         path: SafeText,
-        /// What the system says.
+        /// Error of the operating system.
         reason: SafeText,
     },
-    /// A variable must not be given to a program.
+    /// Environment variable that must not be passed to a program.
     #[error("golem.environment names {0}: variables of Bardo's own may hold secrets. Remove it from the list.")]
     Variable(SafeText),
-    /// The current folder is not known.
+    /// Unreadable current folder.
     #[error("cannot read the current folder: {0}. Start Bardo in a folder that exists.")]
     Folder(SafeText),
 }
 
-/// Everything that one program may reach. All paths are canonical.
+/// Access of one program. All paths are canonical.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The program, absolute, as it was found.
+    /// Absolute path of the program, as it was found.
     pub program: PathBuf,
     /// Files and folders that it may read and execute.
     pub read: BTreeSet<PathBuf>,
-    /// Files and folders that it may also change; the scratch folder is not among them yet.
+    /// Files and folders that it may also change, without the scratch folder.
     pub write: BTreeSet<PathBuf>,
-    /// Variables that it receives.
+    /// Names of the environment variables that it receives.
     pub environment: Vec<String>,
 }
 
 /// Derives the allow-list of a command.
 ///
 /// # Errors
-/// [`PlanError`]: a program that is not there, or a path that overlaps with a protected folder.
+/// Returns a [`PlanError`] for a missing program, an unusable configured path or variable, or a path that overlaps with
+/// a protected folder.
 pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Result<Plan, PlanError> {
     let current = std::env::current_dir().map_err(|error| PlanError::Folder(clean(error)))?;
     let search = std::env::var_os("PATH").unwrap_or_default();
@@ -164,7 +165,7 @@ pub fn plan(name: &str, arguments: &[String], confinement: &Confinement) -> Resu
     let files = arguments.iter().filter(|argument| !argument.starts_with('-'));
     let files = files.map(|argument| places.current.join(argument)).filter(|path| path.exists());
     for (at, file) in files.enumerate() {
-        // The first file is the script; modules lie beside it.
+        // The first file is the script, and its modules are in the same folder.
         places.file(&file, at == 0, &mut derived)?;
     }
     let mut read: BTreeSet<PathBuf> = SYSTEM.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
@@ -197,12 +198,12 @@ fn show(path: &Path) -> SafeText {
     clean(path.display())
 }
 
-/// The protected folders, canonical as far as they exist, so that no link leads around them.
+/// Returns the protected folders in canonical form as far as they exist, so that no link bypasses them.
 fn protected(confinement: &Confinement) -> Vec<PathBuf> {
     confinement.protected.iter().map(|path| resolved(path)).collect()
 }
 
-/// The canonical path; what does not exist is kept below its nearest existing folder.
+/// Returns the canonical path. Missing components are appended to the nearest existing folder.
 fn resolved(path: &Path) -> PathBuf {
     let mut missing: Vec<&OsStr> = Vec::new();
     let mut exists = path;
@@ -216,7 +217,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Where paths are looked up, and what stays closed.
+/// Lookup folders and protected folders.
 struct Places<'a> {
     current: PathBuf,
     search: &'a OsStr,
@@ -226,7 +227,7 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The program of this name: a path, or a name in PATH.
+    /// Finds a program by path, or by name in PATH.
     fn find(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(self.current.join(name)).filter(|path| is_program(path));
@@ -235,7 +236,10 @@ impl Places<'_> {
         folders.map(|folder| self.current.join(folder).join(name)).find(|path| is_program(path))
     }
 
-    /// Fails where a path overlaps with a protected folder.
+    /// Checks that a path does not overlap with a protected folder.
+    ///
+    /// # Errors
+    /// [`PlanError::Protected`] if it does.
     fn allow(&self, path: &Path, why: &'static str) -> Result<(), PlanError> {
         match self.overlapping(path) {
             Some(protected) => Err(PlanError::Protected { path: show(path), why, protected: show(protected) }),
@@ -247,7 +251,7 @@ impl Places<'_> {
         self.protected.iter().find(|protected| path.starts_with(protected) || protected.starts_with(path))
     }
 
-    /// Whether a folder holds so much beside a program that it is never allowed as a whole.
+    /// True if a folder holds so much beside a program that it is never allowed as a whole.
     fn is_broad(&self, folder: &Path) -> bool {
         let temporary = fs::canonicalize(std::env::temp_dir()).ok();
         is_shared(folder)
@@ -256,7 +260,7 @@ impl Places<'_> {
             || self.protected.iter().any(|protected| protected.starts_with(folder))
     }
 
-    /// What a program needs: itself, the parts of its prefix, and the interpreter that its first line names.
+    /// Adds the paths that a program needs: itself, the parts of its prefix, and the interpreter in its first line.
     fn program(&self, program: &Path, depth: usize, into: &mut BTreeSet<PathBuf>) -> Result<(), PlanError> {
         let Ok(found) = fs::canonicalize(program) else { return Ok(()) };
         for path in [program, &found] {
@@ -280,12 +284,12 @@ impl Places<'_> {
         self.program(&interpreter, depth - 1, into)
     }
 
-    /// A file, and with `beside` its folder too unless that holds too much.
+    /// Adds a file, and with `beside` its folder, unless that folder is too broad.
     fn file(&self, file: &Path, beside: bool, into: &mut BTreeSet<PathBuf>) -> Result<(), PlanError> {
         let Ok(found) = fs::canonicalize(file) else { return Ok(()) };
         const WHY: &str = "the brain's command";
         if found.is_dir() && self.is_broad(&found) {
-            // A folder such as `.` or `~` is no program; nothing of it is opened for having been named.
+            // A folder such as `.` or `~` is not a program; naming it opens nothing.
             return Ok(());
         }
         self.allow(&found, WHY)?;
@@ -300,7 +304,7 @@ impl Places<'_> {
         Ok(())
     }
 
-    /// The interpreter that a script's first line names.
+    /// Returns the interpreter in a script's first line.
     fn interpreter(&self, script: &Path) -> Option<PathBuf> {
         let mut head = Vec::new();
         regular_file::open(script).ok()?.take(256).read_to_end(&mut head).ok()?;
@@ -314,7 +318,7 @@ impl Places<'_> {
     }
 }
 
-/// Whether a folder is one in which many programs, users or disks keep what is theirs, or belongs to one user as a whole.
+/// True for a folder that many programs, users or disks share, or that is one user's whole home.
 fn is_shared(folder: &Path) -> bool {
     let is_child_of = |parents: &[&str]| folder.parent().is_some_and(|parent| parents.iter().any(|one| parent == *one));
     folder.components().filter(|part| matches!(part, Component::Normal(_))).count() < 2
@@ -325,13 +329,13 @@ fn is_shared(folder: &Path) -> bool {
             .is_some_and(|above| SHARED_GRANDPARENTS.iter().any(|one| above == *one))
 }
 
-/// Home folders of all users that the system lists, canonical.
+/// Returns the canonical home folders of all users that the system lists.
 fn homes() -> Vec<PathBuf> {
-    // Users of a directory service are not in the file; their homes lie in the usual places.
+    // Users of a directory service are not in the file; their homes are in the usual places.
     let users = regular_file::read_text(Path::new("/etc/passwd"), MAX_USERS_BYTES).unwrap_or_default();
     let listed = users.lines().filter_map(|user| user.split(':').nth(5)).filter(|home| home.starts_with('/'));
     let homes = listed.map(PathBuf::from).chain(std::env::home_dir());
-    // A service without a home has the root folder for one.
+    // A service without a home may list the root folder.
     homes.filter_map(|home| fs::canonicalize(home).ok()).filter(|home| *home != Path::new("/")).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Landlock and seccomp rules. Everything that is not listed here stays as the system has it.
+//! Landlock and seccomp rules. Everything that is not listed here keeps the system's defaults.
 
 use super::launch::Specification;
 use super::{Isolation, Measure};
@@ -6,13 +6,13 @@ use super::{Isolation, Measure};
 #[cfg(target_os = "linux")]
 pub(super) use linux::{available, restrict};
 
-/// No other system has both.
+/// Reports that nothing is enforced: only Linux has both mechanisms.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn available(_: bool) -> Isolation {
     Isolation::without([Measure::Files, Measure::SystemCalls, Measure::Signals])
 }
 
-/// Restricts nothing.
+/// Restricts nothing on this system.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn restrict(_: &Specification) -> Result<Isolation, String> {
     Ok(available(false))
@@ -37,14 +37,14 @@ mod linux {
     use super::super::plan::DEVICES;
     use super::{Isolation, Measure, Specification};
 
-    /// The newest Landlock whose rights are used where the kernel has them.
+    /// Newest Landlock ABI whose rights are used if the kernel supports them.
     const NEWEST: ABI = ABI::V10;
-    /// The oldest that keeps files from being truncated.
+    /// Oldest Landlock ABI that prevents truncating files.
     const OLDEST: ABI = ABI::V3;
-    /// The first that keeps signals and abstract sockets apart.
+    /// First Landlock ABI that scopes signals and abstract sockets.
     const SCOPED: ABI = ABI::V6;
 
-    /// What the kernel offers. Makes rule sets and throws them away.
+    /// Returns the measures that the kernel supports, found by creating rule sets without applying them.
     pub(in super::super) fn available(simulated_absent: bool) -> Isolation {
         let hard = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         let files = hard().handle_access(AccessFs::from_all(OLDEST)).and_then(Ruleset::create).is_ok();
@@ -58,7 +58,10 @@ mod linux {
         Isolation::without(measures.into_iter().filter(|(_, has)| !has).map(|(measure, _)| measure))
     }
 
-    /// Gives up what this process may do, for itself and everything that it starts. Cannot be undone.
+    /// Drops the rights of this process and its descendants, irreversibly. Returns the measures in force.
+    ///
+    /// # Errors
+    /// Returns a description if capabilities, privileges or Landlock rules cannot be set.
     pub(in super::super) fn restrict(specification: &Specification) -> Result<Isolation, String> {
         let mut missing = available(specification.simulate_absent()).missing().to_vec();
         drop_capabilities()?;
@@ -72,10 +75,10 @@ mod linux {
         Ok(Isolation::without(missing))
     }
 
-    /// Root has none of root's powers in the program.
+    /// Drops all capabilities, so that a program run by root has no special powers.
     fn drop_capabilities() -> Result<(), String> {
         for bit in 0..u64::BITS {
-            // Refused without CAP_SETPCAP, and for what this kernel does not know; there is then nothing to drop.
+            // This fails without CAP_SETPCAP and for unknown capabilities; there is then nothing to drop.
             let _kept = rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit));
         }
         let none = CapabilitySet::empty();
@@ -85,7 +88,7 @@ mod linux {
 
     fn files(specification: &Specification) -> Result<(), String> {
         let read = AccessFs::from_read(NEWEST);
-        // Neither devices nor sockets can be made, and nothing that was written can be executed.
+        // The process cannot create devices or sockets, and cannot execute what it has written.
         let write = AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock)
             | AccessFs::ReadFile
             | AccessFs::ReadDir;
@@ -116,9 +119,9 @@ mod linux {
         std::env::consts::ARCH.try_into().ok()
     }
 
-    /// System calls that are refused whatever their arguments.
+    /// System calls that are refused with any arguments.
     const REFUSED: &[c_long] = &[
-        // other processes
+        // Access to other processes.
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
@@ -128,15 +131,15 @@ mod linux {
         libc::SYS_pidfd_getfd,
         libc::SYS_move_pages,
         libc::SYS_migrate_pages,
-        // leaving the process group, by which everything is ended together
+        // Leaving the process group, which is used to kill everything together.
         libc::SYS_setsid,
         libc::SYS_setpgid,
-        // rings make sockets that no filter sees
+        // io_uring can create sockets that no filter sees.
         libc::SYS_io_uring_setup,
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
-        // shared memory, semaphores and message queues: they outlive the program, and those of other programs are found
-        // by their numbers
+        // Shared memory, semaphores and message queues outlive the program, and their ids expose those of other
+        // programs.
         libc::SYS_shmget,
         libc::SYS_shmat,
         libc::SYS_shmctl,
@@ -150,7 +153,7 @@ mod linux {
         libc::SYS_msgctl,
         libc::SYS_mq_open,
         libc::SYS_mq_unlink,
-        // keys of the kernel, and its inner life
+        // Kernel keyrings and kernel internals.
         libc::SYS_add_key,
         libc::SYS_request_key,
         libc::SYS_keyctl,
@@ -170,7 +173,7 @@ mod linux {
         libc::SYS_quotactl,
         libc::SYS_syslog,
         libc::SYS_vhangup,
-        // another view of files
+        // Changes of the file system view.
         libc::SYS_mount,
         libc::SYS_umount2,
         libc::SYS_pivot_root,
@@ -184,7 +187,7 @@ mod linux {
         libc::SYS_mount_setattr,
         libc::SYS_setns,
         libc::SYS_unshare,
-        // Landlock does not cover modes, owners, attributes and times of files outside the allow-list
+        // Landlock does not cover modes, owners, attributes and times of files outside the allow-list.
         libc::SYS_fchmod,
         libc::SYS_fchmodat,
         libc::SYS_fchmodat2,
@@ -202,12 +205,12 @@ mod linux {
         SYS_FILE_SETATTR,
     ];
 
-    // The same numbers on every architecture; libc does not name them yet.
+    // These numbers are the same on every architecture; libc does not name them yet.
     const SYS_SETXATTRAT: c_long = 463;
     const SYS_REMOVEXATTRAT: c_long = 466;
     const SYS_FILE_SETATTR: c_long = 469;
 
-    /// Older forms of the same, which newer architectures no longer have.
+    /// Older forms of these calls, which newer architectures lack.
     #[cfg(target_arch = "x86_64")]
     const REFUSED_HERE: &[c_long] = &[
         libc::SYS_chmod,
@@ -224,10 +227,10 @@ mod linux {
     #[cfg(not(target_arch = "x86_64"))]
     const REFUSED_HERE: &[c_long] = &[];
 
-    /// Terminal requests that type, select or redirect: TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, TIOCSCTTY.
+    /// Terminal requests that inject input, select or redirect: TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, TIOCSCTTY.
     const TERMINAL_REQUESTS: &[u64] = &[0x5412, 0x541C, 0x541D, 0x5423, 0x540E];
 
-    /// Every CLONE_NEW… flag of `clone`.
+    /// All `CLONE_NEW…` flags of `clone`.
     const NEW_NAMESPACES: &[i32] = &[
         libc::CLONE_NEWNS,
         libc::CLONE_NEWCGROUP,
@@ -240,7 +243,7 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// The rule for a call with all of these 32-bit arguments.
+    /// Builds a rule that matches if all of these 32-bit arguments match.
     fn with(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
         let conditions = conditions.iter().map(|(argument, operator, value)| {
             SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
@@ -253,10 +256,10 @@ mod linux {
         let terminal = TERMINAL_REQUESTS.iter().map(|request| with(&[(1, Eq, *request)]));
         rules.insert(libc::SYS_ioctl, terminal.collect::<Result<_, _>>()?);
         let (inet, inet6) = (libc::AF_INET as u64, libc::AF_INET6 as u64);
-        // Of all families the Internet's alone: no AF_UNIX, AF_NETLINK, AF_VSOCK, AF_PACKET.
+        // Only Internet families are allowed: no AF_UNIX, AF_NETLINK, AF_VSOCK or AF_PACKET.
         let sockets = if network { vec![with(&[(0, Ne, inet), (0, Ne, inet6)])?] } else { Vec::new() };
         rules.insert(libc::SYS_socket, sockets);
-        // A connected pair is private to the program, unless it is of datagrams, which take any address.
+        // A connected pair is private to the program, except for datagram sockets, which can send to any address.
         const TYPE: SeccompCmpOp = MaskedEq(0xf);
         let pairs = [
             with(&[(0, Ne, libc::AF_UNIX as u64)])?,
@@ -266,7 +269,7 @@ mod linux {
         rules.insert(libc::SYS_socketpair, pairs.into());
         let namespaces = NEW_NAMESPACES.iter().map(|flag| with(&[(0, MaskedEq(*flag as u64), *flag as u64)]));
         rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
-        // Limits and priorities of other processes of this user.
+        // Limits and priorities of other processes of the same user.
         rules.insert(libc::SYS_prlimit64, vec![with(&[(0, Ne, 0)])?]);
         rules.insert(libc::SYS_setpriority, vec![with(&[(0, Ne, 0)])?, with(&[(1, Ne, 0)])?]);
         rules.insert(libc::SYS_sched_setscheduler, vec![with(&[(0, Ne, 0)])?]);
@@ -279,13 +282,13 @@ mod linux {
         let told = |error: &dyn std::error::Error| error.to_string();
         let arch = target().ok_or("seccomp is not supported on this architecture")?;
         let filter = |rules: Rules, errno: i32| -> Result<BpfProgram, String> {
-            // Calls of another architecture end the process.
+            // Calls of another architecture kill the process.
             SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), arch)
                 .and_then(TryInto::try_into)
                 .map_err(|error: seccompiler::BackendError| told(&error))
         };
         let refused = filter(rules(network).map_err(|error| told(&error))?, libc::EPERM)?;
-        // The flags of clone3 lie in memory that no filter reads; without it, libraries use clone.
+        // The flags of clone3 are in memory that no filter can read. Without it, libraries fall back to clone.
         let absent = filter(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
         for program in [&refused, &absent] {
             apply_filter(program).map_err(|error| told(&error))?;
@@ -295,8 +298,8 @@ mod linux {
         Ok(())
     }
 
-    /// Ends a process that makes a call of the x32 interface, whose numbers the other filters do not know: they have
-    /// bit 30 set and the same architecture.
+    /// Kills a process that makes an x32 system call. The other filters do not know these numbers: they have bit 30 set
+    /// and the same architecture.
     #[cfg(target_arch = "x86_64")]
     fn without_x32() -> BpfProgram {
         const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
