@@ -302,9 +302,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     assert_eq!(code, 0, "{shown}");
     console.nothing_asked().await;
     console.answer(late, OperatorAnswer::Refuse { reason: SafeText::clean("no", 10) }).await;
-    let over = |seen: &Seen| {
-        seen.told.iter().find(|(done, words)| !done && words.contains("this decision has ended")).cloned()
-    };
+    let over = |seen: &Seen| seen.told.iter().find(|(done, words)| !done && words.contains("has ended")).cloned();
     console.until("it is told that it came too late", over).await;
     assert_eq!(usdc - devnet.balance("USDC"), 2 * each, "two of three were made");
     for console in [console, other] {
