@@ -261,7 +261,8 @@ mod tests {
             hash: B256::ZERO,
         };
         let told = line(&entry(r#"{"found":"loose_nonce","step":"give_back","nonce":7}"#));
-        let words = "found: a nonce that nobody will sign with any more · step: the nonce goes to the next transaction · nonce: 7";
+        let words = "found: a reserved nonce that is no longer needed · step: the nonce goes to the next transaction · \
+                     nonce: 7";
         assert!(told.contains(words), "{told}");
         for (found, step) in Found::ALL.into_iter().flat_map(|found| Step::ALL.map(|step| (found, step))) {
             let told = line(&entry(&format!(r#"{{"found":"{found}","step":"{step}","transaction":null}}"#)));

@@ -380,10 +380,10 @@ mod tests {
     #[test]
     fn keys_that_cannot_be_used_are_named_with_their_lines() {
         for (keys, at) in [
-            ("freeze = \"F5\"\n# between\npause = \"F5\"", ":3 and 5: F5 would be both"),
-            ("freeze = \"F5\"\nzoom = \"nokey\"", ":4: keys.zoom: `nokey` is no key"),
+            ("freeze = \"F5\"\n# between\npause = \"F5\"", ":3 and 5: F5 is bound to both"),
+            ("freeze = \"F5\"\nzoom = \"nokey\"", ":4: keys.zoom: `nokey` is not a key"),
             // The other binding is the built-in one, which has no line in the file.
-            ("freeze = \"/\"", ":3: / would be both"),
+            ("freeze = \"/\"", ":3: / is bound to both"),
         ] {
             let home = tempfile::tempdir().unwrap();
             std::fs::write(home.path().join("config.toml"), format!("network = \"devnet\"\n[keys]\n{keys}\n")).unwrap();

@@ -540,7 +540,7 @@ fn a_program_in_a_protected_folder_is_not_started() {
     std::os::unix::fs::symlink(&inside, &linked).unwrap();
     for script in [inside, linked] {
         let (output, said) = ended(&mut ground.run(&format!("sh {}", script.display())));
-        assert!(!output.status.success() && said.contains("the brain may not reach"), "{said}");
+        assert!(!output.status.success() && said.contains("the brain must not access"), "{said}");
     }
 }
 
@@ -552,7 +552,7 @@ fn the_configuration_cannot_open_the_protected_folders() {
         let place = ground.home.path().join(path);
         std::fs::write(ground.home.path().join("config.toml"), format!("[golem]\n{key} = [{place:?}]\n")).unwrap();
         let (output, said) = ended(&mut ground.run("sh -c true"));
-        assert!(!output.status.success() && said.contains("the brain may not reach"), "{key} {path}: {said}");
+        assert!(!output.status.success() && said.contains("the brain must not access"), "{key} {path}: {said}");
     }
     let ground = Ground::new("environment = [\"BARDO_MODEL_KEY\"]");
     let (output, said) = ended(&mut ground.run("sh -c true"));

@@ -663,7 +663,7 @@ async fn the_chain_is_taken_to_be_right_only_as_it_stands_and_as_it_was_confirme
     let next = || ledger.store.read(|connection| sender::lane(connection, shown.chain_id, account)).unwrap().next;
     // Confirmed as shown, while the chain's state has changed since.
     let refused = take_over(&other, &other).await.unwrap_err();
-    assert!(refused.message().contains("the chain says something else now"), "{refused}");
+    assert!(refused.message().contains("state has changed"), "{refused}");
     // The chain's present state, confirmed for other nonces.
     let refused = take_over(&shown, &other).await.unwrap_err();
     assert_eq!((refused.code(), next()), (ErrorCode::ApprovalRequired, None), "{refused}");

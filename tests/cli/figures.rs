@@ -231,8 +231,8 @@ fn whoever_has_no_key_is_told_which_there_are() {
     assert_eq!(told(&answer, "WALLET_NOT_CONFIGURED"), [""; 0]);
     assert_eq!(
         answer.0["error"]["message"],
-        "--key trading: keys belong to the ledger of real networks and never sign on a devnet; leave the option out, or name \
-         an account of the development mnemonic, such as development:1"
+        "--key trading: keys sign on real networks only, never on a devnet. Omit the option, or name an account of the \
+         development mnemonic, such as development:1"
     );
     assert_eq!(desk.nonce("pending"), 0);
 }

@@ -45,8 +45,8 @@ fn every_kind_of_action_works_or_names_the_tool_it_lacks() {
 fn a_brain_that_cannot_be_had_stops_the_start() {
     let home = tempfile::tempdir().unwrap();
     for (brain, wanted) in [
-        ("oracle", "golem.brain (--brain): no brain is called `oracle`"),
-        ("process:", "no program is named"),
+        ("oracle", "golem.brain (--brain): no brain is named `oracle`"),
+        ("process:", "the command names no program"),
         ("process:python3 'x", "a quote is not closed"),
         ("model", "set golem.model_url"),
     ] {
@@ -57,7 +57,7 @@ fn a_brain_that_cannot_be_had_stops_the_start() {
     std::fs::write(home.path().join("config.toml"), file).unwrap();
     let (_, err, code) =
         run(bardo(home.path()).args(["golem", "run", "--headless"]).env("BARDO_MODEL_KEY", "sk-secret"));
-    assert!(code == 1 && err.contains("neither https nor http on this machine") && !err.contains("sk-secret"), "{err}");
+    assert!(code == 1 && err.contains("neither https nor a local address") && !err.contains("sk-secret"), "{err}");
     let (out, _, _) = run(bardo(home.path()).args(["config", "show"]).env("BARDO_MODEL_KEY", "sk-secret"));
     assert!(out.contains("golem.model_key") && !out.contains("sk-secret"), "{out}");
 }
@@ -80,10 +80,10 @@ fn a_wrong_role_stops_its_start_with_the_way_drawn() {
         assert_eq!((out.as_str(), code), ("", 1), "{arguments:?}: {err}");
         // The whole path, one hop per line, each with its file and line.
         let wanted = [
-            "bardo: delegation goes in a circle from `guide`".to_owned(),
+            "bardo: delegation is circular, starting at `guide`".to_owned(),
             format!("  guide  ({}, line 1)", file("guide")),
             format!("    → scout  ({}, line 4)", file("guide")),
-            format!("      → guide  ({}, line 4)  ← here again", file("scout")),
+            format!("      → guide  ({}, line 4)  ← back here", file("scout")),
         ];
         assert_eq!(err.lines().collect::<Vec<_>>(), wanted, "{arguments:?}");
         // Nothing else was started: no log, no journal, no ledger.
@@ -110,7 +110,7 @@ fn each_rule_of_the_roles_stops_the_role_that_breaks_it() {
         (
             "rogue.toml",
             "writes = true\nprofile = \"trader\"\ndelegates_to = [\"risk-assessor\"]\n",
-            "`rogue` writes and has no way to `safety-guardian`",
+            "`rogue` writes, but no path leads to `safety-guardian`",
             "← no guardian on any path",
         ),
     ] {
@@ -165,7 +165,7 @@ fn a_role_that_there_is_not_is_a_usage_error_that_names_those_there_are() {
         let (out, err, code) = run(bardo(home.path()).args(arguments));
         assert_eq!((out.as_str(), code), ("", 2), "{arguments:?}: {err}");
         let says =
-            "golem.archetype (--archetype): no archetype is called `pool-reseacher`; did you mean `pool-researcher`?";
+            "golem.archetype (--archetype): no archetype is named `pool-reseacher`; did you mean `pool-researcher`?";
         assert!(err.contains(says), "{err}");
         assert!(
             err.contains("known: cross-chain-executor, golem-instance,") && err.contains("wallet-provisioner"),
@@ -174,7 +174,7 @@ fn a_role_that_there_is_not_is_a_usage_error_that_names_those_there_are() {
     }
     std::fs::write(home.path().join("config.toml"), "[golem]\narchetype = \"boss\"\n").unwrap();
     let (_, err, code) = run(bardo(home.path()).args(["golem", "run", "--headless"]));
-    assert!(code == 2 && err.contains("golem.archetype (file, line 2): no archetype is called `boss`"), "{err}");
+    assert!(code == 2 && err.contains("golem.archetype (file, line 2): no archetype is named `boss`"), "{err}");
 }
 
 /// Plays a scenario from a file, headless with these flags; returns its output and exit code.
@@ -199,13 +199,13 @@ fn what_does_not_come_as_a_show_expects_fails_it_and_is_named() {
     assert_eq!((err.as_str(), code), (said("1 steps, all as expected").as_str(), 0));
     let cue = "[[cue]]\nat = 2\ndo = { phase = { is = \"Cautious\" } }\n";
     for (show, wanted) in [
-        (good.clone() + &look(2, "expect = [\"blocked\"]"), "beat 2 at 2 s: expected blocked, came success"),
+        (good.clone() + &look(2, "expect = [\"blocked\"]"), "beat 2 at 2 s: expected blocked, found success"),
         (
             look(1, "expect = [\"success\"]\nwant = { nothing = 1 }"),
-            "beat 1 at 1 s: expected nothing to be 1, came null",
+            "beat 1 at 1 s: expected nothing to be 1, found null",
         ),
-        (format!("phases = [\"Cautious\"]\n{good}"), "expected the phases Cautious, came "),
-        (format!("{good}{cue}"), "cue 1 at 2 s: expected the phase Cautious, came Thriving"),
+        (format!("phases = [\"Cautious\"]\n{good}"), "expected the phases Cautious, found "),
+        (format!("{good}{cue}"), "cue 1 at 2 s: expected the phase Cautious, found Thriving"),
     ] {
         let (_, err, code) = play(&show, &[]);
         assert_eq!((err.as_str(), code), (said(wanted).as_str(), 1), "{show}");

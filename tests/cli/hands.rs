@@ -106,7 +106,7 @@ fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
     };
     refused(swap("", ""), "WALLET_NOT_CONFIGURED", "no account is set up");
     refused(swap("--key trading", ""), "WALLET_NOT_CONFIGURED", "unknown key `trading`");
-    refused(swap("--key development:0", ""), "WALLET_NOT_CONFIGURED", "publicly known");
+    refused(swap("--key development:0", ""), "WALLET_NOT_CONFIGURED", "is public");
 
     let import = "keys import trading --secret-fd 3 --password-fd 4 --json";
     let (key, err, code) = shell(home, import, FIRST, PASSWORD);

@@ -185,11 +185,11 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
         envelope_is(&said[name], code, name);
         assert_eq!(said[name]["error"]["message"], message, "{name}");
     };
-    let other = "the simulation hash is not the one this permit was given with; the offer still stands";
+    let other = "the simulation hash does not match this permit; the offer is still open";
     told("other", "PERMIT_MISMATCH", other);
     assert_eq!(said["done"]["status"], "success", "the offer stood: {}", said["done"]);
-    told("twice", "PERMIT_CONSUMED", &format!("permit {} has been used", said["permit"].as_str().unwrap()));
-    let never = format!("no offer is open under {}: it was taken back, has lapsed, or never was", "5".repeat(32));
+    told("twice", "PERMIT_CONSUMED", &format!("permit {} was already used", said["permit"].as_str().unwrap()));
+    let never = format!("no offer is open under {}: it was withdrawn, has expired, or never existed", "5".repeat(32));
     told("never", "PERMIT_EXPIRED", &never);
     told("late", "PERMIT_EXPIRED", "the offer was not committed in time and has expired; nothing was signed");
     // No permit outlives its process.

@@ -79,7 +79,7 @@ fn give_an_allowance(pty: &mut Pty) {
     }
     pty.until_shown("▸ Approve");
     pty.type_keys("\rUSDC\t25\r");
-    pty.until_shown("takeable after");
+    pty.until_shown("allowance after");
     pty.type_keys("\r");
     pty.until_shown("YOUR DECISION");
     press(pty, "a");
@@ -100,15 +100,15 @@ fn by_keys_alone_an_allowance_is_given_and_taken_back() {
     press(&mut pty, "4");
     pty.until_shown("25 USDC → Permit2");
     press(&mut pty, "\t");
-    pty.until_shown("▸ Others may take");
+    pty.until_shown("▸ Allowances ");
     // The prompt is cancelled: nothing happens.
     press(&mut pty, "x");
-    pty.until_shown("Take an allowance back?");
+    pty.until_shown("Revoke this allowance?");
     press(&mut pty, "\x1b");
-    pty.until_gone("Take an allowance back?");
+    pty.until_gone("Revoke this allowance?");
     pty.until_shown("25 USDC → Permit2");
     press(&mut pty, "x");
-    pty.until_shown("Take an allowance back?");
+    pty.until_shown("Revoke this allowance?");
     press(&mut pty, "r");
     press(&mut pty, "\r");
     pty.until_gone("25 USDC → Permit2");
@@ -123,15 +123,15 @@ fn by_mouse_alone_an_allowance_is_taken_back() {
     click(&mut pty, "4 Portfolio");
     // A click selects the row, and the label at the edge prompts; neither revokes anything.
     click(&mut pty, "25 USDC → Permit2");
-    click(&mut pty, "x takes back");
-    pty.until_shown("Take an allowance back?");
+    click(&mut pty, "x revokes");
+    pty.until_shown("Revoke this allowance?");
     click(&mut pty, "Esc back");
-    pty.until_gone("Take an allowance back?");
+    pty.until_gone("Revoke this allowance?");
     pty.until_shown("25 USDC → Permit2");
-    click(&mut pty, "x takes back");
-    pty.until_shown("Take an allowance back?");
-    click(&mut pty, "r take it back");
-    click(&mut pty, "Enter does it");
+    click(&mut pty, "x revokes");
+    pty.until_shown("Revoke this allowance?");
+    click(&mut pty, "r revoke it");
+    click(&mut pty, "Enter confirms");
     pty.until_gone("25 USDC → Permit2");
     end(pty);
 }
@@ -148,7 +148,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     pty.until_shown("DECISION 1 of 1");
     click(&mut pty, "r refuse, say why");
     pty.until_shown("picked: refuse");
-    click(&mut pty, "Enter does it");
+    click(&mut pty, "Enter confirms");
     pty.until_gone("DECISION");
     pty.until_gone("WAITS FOR YOU");
     assert!(pty.contents().contains("up to $1,500"), "a refused one does not hold");
@@ -158,7 +158,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     pty.until_shown("DECISION 1 of 1");
     click(&mut pty, "a approve once");
     pty.until_shown("picked: approve once");
-    click(&mut pty, "Enter does it");
+    click(&mut pty, "Enter confirms");
     pty.until_shown("up to $2,300");
     end(pty);
 }
@@ -195,7 +195,7 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
     let mut pty = crate::program::asking(&home, (120, 44));
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.type_keys(&format!(":scenario {}\r", show.display()));
-    pty.until_shown("begins once");
+    pty.until_shown("starts once");
     // The Golem must not ask yet: its cues come with the scenario.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let shown = pty.contents();

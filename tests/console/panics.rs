@@ -62,5 +62,5 @@ fn a_panic_of_work_in_the_background_is_told_and_ends_the_console_on_a_whole_ter
     let told = ended(&mut pty, 1);
     pty.until_shown("a panic was asked for at preview.framed");
     let (report, last) = told.split_once("a panic was asked for").unwrap();
-    assert!(!report.contains("its report stands above") && last.contains("its report stands above"), "{told}");
+    assert!(!report.contains("its report is printed above") && last.contains("its report is printed above"), "{told}");
 }

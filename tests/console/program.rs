@@ -109,7 +109,7 @@ pub fn leave(pty: &mut Pty) {
     pty.type_keys("\x03");
     let mut asked = false;
     let ended = pty.ended_after(|pty| {
-        if !asked && pty.contents().contains("Leave Bardo?") {
+        if !asked && pty.contents().contains("Quit Bardo?") {
             asked = true;
             std::thread::sleep(GUARD);
             pty.type_keys("f");
@@ -162,7 +162,7 @@ fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it
     for (screen, words) in [
         ("2", "token in*"),
         ("3", "Orders  "),
-        ("4", "Others may take"),
+        ("4", "Allowances "),
         ("5", "Standing approvals"),
         ("6", "uniswap_get_quote"),
         ("7", "Chains of devnet"),
@@ -240,7 +240,7 @@ fn a_smaller_amount_is_prepared_and_asked_anew_or_needs_no_question() {
     pty.type_keys("0.5");
     pty.until_shown(" 0.5▏");
     press(&mut pty, "\r");
-    pty.until_shown("that is not below the amount asked for");
+    pty.until_shown("type less than the requested amount");
     // The typed text stays, and so does every key after it.
     pty.until_shown(" 0.5▏");
     pty.type_keys("\x7f01");
@@ -260,14 +260,14 @@ fn a_hold_stops_at_once_and_a_halt_is_lifted_by_a_decision_only() {
     let mut pty = resting(&home, &[], (120, 44));
     pty.until_shown("● RUNNING");
     pty.type_keys("\x18");
-    pty.until_shown("No new signature is made");
+    pty.until_shown("No new signatures are made");
     pty.until("a stop file", |_| find(home.path(), "STOP"));
     press(&mut pty, "\x1b");
-    pty.until_gone("No new signature is made");
+    pty.until_gone("No new signatures are made");
     pty.until("no stop file", |_| !find(home.path(), "STOP"));
     pty.until_shown("● RUNNING");
     pty.type_keys("\x18");
-    pty.until_shown("No new signature is made");
+    pty.until_shown("No new signatures are made");
     press(&mut pty, "\r");
     pty.until_shown("■ HALTED");
     pty.type_keys("p");
@@ -315,7 +315,7 @@ fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
     pty.type_keys("a");
     pty.until_shown("does not fit");
     press(&mut pty, "a");
-    pty.until_shown("not on the screen yet");
+    pty.until_shown("you have not seen");
     pty.until_shown("nothing is picked");
     // At one cell nothing can be read, so nothing is done, whatever is typed.
     press(&mut pty, "r");
@@ -356,7 +356,7 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
     }
     click(&mut pty, "a approve once");
     pty.until_shown("picked: approve once");
-    click(&mut pty, "Enter does it");
+    click(&mut pty, "Enter confirms");
     pty.until_gone("DECISION");
     // A quote and a swap from screen 2, without a key.
     click(&mut pty, "2 Trade");
@@ -373,16 +373,16 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
     pty.until_shown("YOUR DECISION");
     click(&mut pty, "a approve once");
     pty.until_shown("picked: approve once");
-    click(&mut pty, "Enter does it");
+    click(&mut pty, "Enter confirms");
     pty.until_shown("Chain agrees");
     click(&mut pty, "1 Live");
     pty.until("the swap on Live", |screen| {
         screen.contents().lines().any(|line| line.contains("✓ Swap") && line.contains("USDC"))
     });
     click(&mut pty, "Ctrl-X STOP");
-    pty.until_shown("No new signature is made");
+    pty.until_shown("No new signatures are made");
     click(&mut pty, "Esc release");
-    pty.until_gone("No new signature is made");
+    pty.until_gone("No new signatures are made");
     leave(&mut pty);
 }
 
@@ -396,14 +396,14 @@ fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wan
     });
     pty.until_shown("WAITS FOR YOU");
     pty.type_keys("q");
-    pty.until_shown("Leave Bardo?");
+    pty.until_shown("Quit Bardo?");
     pty.until_shown("waits for you");
     press(&mut pty, "\x1b");
-    pty.until_gone("Leave Bardo?");
+    pty.until_gone("Quit Bardo?");
     assert!(pty.contents().contains("● RUNNING"));
     assert!(trades(&home).is_empty(), "nothing is written before it is wanted");
     pty.type_keys("q");
-    pty.until_shown("Leave Bardo?");
+    pty.until_shown("Quit Bardo?");
     pty.type_keys("e");
     pty.until_shown("written to bardo-trades-");
     // The one completed swap, not the waiting one.
@@ -461,7 +461,7 @@ fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
         let home = tempfile::tempdir().unwrap();
         let mut pty = resting(&home, &["--no-motion"], size);
         pty.type_keys(":blocks off\r");
-        pty.until_shown("blocks come only when asked");
+        pty.until_shown("blocks are produced only on request");
         // Work in progress at the stop comes to rest: allowances are read every few seconds.
         let mut before = 0;
         while before != pty.raw().len() {
@@ -487,14 +487,14 @@ fn a_console_that_watches_says_what_it_shows_and_stops_in_earnest() {
     let home = tempfile::tempdir().unwrap();
     let mut pty = bardo(&home, &["--watch"]);
     pty.until_shown("watching a devnet of its own");
-    pty.until_shown("watching only");
+    pty.until_shown("read-only");
     assert!(!pty.contents().contains("p pause"), "{}", pty.contents());
     pty.type_keys("p");
-    pty.until_shown("this console only watches");
+    pty.until_shown("this console is read-only");
     assert!(!find(home.path(), "STOP"));
     pty.type_keys("\u{18}");
     pty.until("a stop file", |_| find(home.path(), "STOP"));
-    pty.until_shown("No new signature is made");
+    pty.until_shown("No new signatures are made");
     press(&mut pty, "\r");
     pty.until_shown("■ HALTED");
     let mut other = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));

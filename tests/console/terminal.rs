@@ -53,12 +53,12 @@ fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lo
         let from = updates(&pty.raw()).count();
         pty.type_keys("?");
         pty.signal("CONT");
-        pty.until_shown("Keys, and words");
-        let found = |raw: &[u8]| updates_until(raw, (120, 40), from, "Keys, and words");
+        pty.until_shown("Keys and terms");
+        let found = |raw: &[u8]| updates_until(raw, (120, 40), from, "Keys and terms");
         pty.until_written("the whole of that frame", |raw| found(raw).is_some());
         frames.push(found(&pty.raw()).unwrap());
         pty.type_keys("\x1b");
-        pty.until_gone("Keys, and words");
+        pty.until_gone("Keys and terms");
     }
     // The frame in progress at the stop, the one that restores the terminal, and the next. A busy machine may draw more
     // before the terminal's bytes arrive, but not in each run; a key that waited behind the events would be late in
@@ -180,7 +180,7 @@ fn ctrl_z_without_a_shell_behind_says_so_instead_of_hanging() {
     let mut pty = Pty::script("still", 80, 24);
     pty.until_shown("#1 ");
     pty.type_keys("\x1a");
-    pty.until_shown("there is no shell behind this terminal");
+    pty.until_shown("this terminal has no shell");
     leave(&mut pty);
 }
 
@@ -190,7 +190,7 @@ fn a_panic_in_a_task_restores_first_and_reports_after() {
     assert_eq!(pty.ended().exit_code(), 1);
     pty.until_whole();
     pty.until_shown("the script says so");
-    pty.until_shown("its report stands above");
+    pty.until_shown("its report is printed above");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn pasted_text_presses_no_key() {
     pty.type_keys("\x1b[200~qy?qy\x1b[201~z");
     // The zoom key after the paste shows that the paste has been read.
     pty.until_gone("l full log");
-    assert!(!pty.contents().contains("Keys, and words"), "{}", pty.contents());
+    assert!(!pty.contents().contains("Keys and terms"), "{}", pty.contents());
     pty.type_keys("q");
     pty.until_shown("l full log");
     leave(&mut pty);
@@ -336,7 +336,7 @@ fn no_control_of_a_hostile_world_reaches_the_terminal() {
     close_ended(&mut pty);
     // All of it was displayed.
     let shown = String::from_utf8_lossy(&pty.raw()).into_owned();
-    for words in ["DECISION", "The whole story", "The trail", "NOT GOOD", ENDED] {
+    for words in ["DECISION", "Call details", "Audit log", "NOT GOOD", ENDED] {
         assert!(shown.contains(words), "{words}");
     }
     pty.signal("TERM");

@@ -48,9 +48,9 @@ fn without_colours_no_byte_of_one_is_written() {
         for screen in ["4", "5", "8", "?"] {
             pty.type_keys(screen);
         }
-        pty.until_shown("Keys, and words");
+        pty.until_shown("Keys and terms");
         pty.type_keys("q");
-        pty.until_gone("Keys, and words");
+        pty.until_gone("Keys and terms");
         let styles = styles(&pty.raw());
         let found: Vec<&String> = styles.iter().filter(|style| is_colour(style)).collect();
         assert_eq!(!found.is_empty(), coloured, "NO_COLOR={value}: {found:?}");
@@ -77,7 +77,7 @@ fn the_variable_keeps_everything_still() {
 
 #[test]
 fn a_decision_that_waits_calls_by_bell_or_by_message_where_that_is_wanted_and_else_not_at_all() {
-    let message = b"\x1b]9;Bardo: something waits for you\x07";
+    let message = b"\x1b]9;Bardo: a decision waits for you\x07";
     for (how, bell, told) in [("none", false, false), ("bell", true, false), ("notify", false, true)] {
         let mut pty = Pty::script_in("asks", &[("BARDO_CONSOLE_TEST_CALLS", how)], 120, 40);
         pty.until_shown("WAITS FOR YOU");

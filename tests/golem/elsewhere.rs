@@ -41,7 +41,7 @@ async fn on_a_network_of_somebody_elses_no_show_is_played_and_a_lifespan_counts(
     let lived = tokio::time::timeout(Duration::from_secs(240), listen).await;
     assert!(lived.is_ok(), "it does not live: {thoughts:?}");
     assert!(shown.is_empty(), "it plays something: {shown:#?}");
-    assert!(thoughts.iter().any(|text| text.contains("Shows are played on the devnet")), "{thoughts:?}");
+    assert!(thoughts.iter().any(|text| text.contains("Scenarios run only on")), "{thoughts:?}");
     assert!(lifespans.iter().all(|given| *given == Some(90 * 60)), "{lifespans:?}");
     let leave = Command::Leave(LeaveMode::Now);
     commands.send(Sent { golem_id: GolemId::operator(), command: leave }).await.unwrap();

@@ -200,7 +200,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let reason = SafeText::clean("the host may be lost", 60);
     house.send(Command::Raise { level: StopLevel::Revoke, reason }).await;
     house.keys_go().await;
-    let is_told = |house: &House| house.told.iter().any(|told| told.contains("the Golem's keys are taken away"));
+    let is_told = |house: &House| house.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
     house.until("it is told", is_told).await;
     house.has_no_keys().await;
     // The operator can always revoke; other actions are blocked.
@@ -224,7 +224,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
         .await;
     house.until("it is lifted", |house| house.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
     assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
-    let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop is lower"));
+    let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop was lowered"));
     house.until("the Golem says so", says_so).await;
     // Nothing is due for a Golem without keys, so that its planner is not refused again and again.
     assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));

@@ -191,10 +191,7 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     // After its death no allowance remains, and its holdings are dollars.
     let last: Vec<_> = of_kind(&events, "golem:thought").filter(|event| lived(event) > GIVEN * 60).collect();
     let says = |words: &str| last.iter().any(|event| event["text"].as_str().unwrap().contains(words));
-    assert!(
-        says("No order of mine is open.") && says("none stands.") && says("Sold all WETH on ethereum."),
-        "{last:#?}"
-    );
+    assert!(says("I have no open orders.") && says("none remain.") && says("Sold all WETH on ethereum."), "{last:#?}");
 
     // Its ledger: nothing is reserved, pending, open or half done, and each write was remembered once.
     let ledger = ledger_in(home.path());

@@ -354,7 +354,7 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
         // It reports that its requests are used up; the next tick is an hour away.
         let (mut heard, begun) = (Vec::new(), Instant::now());
         let enough = |event: &Arc<Event>| match &event.kind {
-            EventKind::GolemThought(thought) => thought.text.as_str().starts_with("I have asked enough"),
+            EventKind::GolemThought(thought) => thought.text.as_str().starts_with("I have reached the limit of rounds"),
             _ => false,
         };
         while !heard.iter().any(enough) {
@@ -369,8 +369,8 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
             assert!(told.contains(wanted), "{wanted}: {told}");
         }
         // The loop runs twice, and is refused from then on.
-        assert!(!asked[3].1["messages"].to_string().contains("this very call"));
-        assert!(asked[4].1["messages"].to_string().contains("this very call"));
+        assert!(!asked[3].1["messages"].to_string().contains("this exact call"));
+        assert!(asked[4].1["messages"].to_string().contains("this exact call"));
         life.leave().await;
         heard.extend(drain(&mut events));
         let chains = heard
@@ -413,9 +413,9 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
         life.leave().await;
         // Endless faults: five attempts at each of three ticks.
         for (fault, wanted) in [
-            (Step::Silent, "no word for"),
-            (Step::Floods, "64 KiB of words"),
-            (Step::Page, "broke off"),
+            (Step::Silent, "no data for"),
+            (Step::Floods, "64 KiB of text"),
+            (Step::Page, "ended early"),
             (Step::Refuses(500, "", overloaded), "500: overloaded"),
         ] {
             // Only silence is detected by time; other faults must not be mistaken for it on a busy machine.
@@ -492,7 +492,7 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
                 EventKind::GolemThought(said) if said.text.as_str().starts_with("You said: act swap") => {
                     told = Some(said.text.to_string());
                 }
-                EventKind::GolemNow(said) if said.now.as_str().starts_with("Doing what you said") => {
+                EventKind::GolemNow(said) if said.now.as_str().starts_with("Doing what you asked") => {
                     now = Some(said.delegation.iter().map(ToString::to_string).collect::<Vec<_>>());
                 }
                 _ => {}

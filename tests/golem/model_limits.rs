@@ -15,10 +15,10 @@ async fn answers_without_an_end_are_given_up() {
     let house = House::new().await;
     for style in STYLES {
         for (step, wanted) in [
-            (Step::Pings, "more than 4 MiB"),
+            (Step::Pings, "larger than 4 MiB"),
             (Step::Trickles, "without an end in 1 s"),
             // An endless reason is read up to a limit.
-            (Step::Rants, "the endpoint answers 500"),
+            (Step::Rants, "the endpoint returned 500"),
         ] {
             // Only the trickle is detected by time.
             let longest = if matches!(step, Step::Trickles) { 1 } else { 300 };

@@ -94,11 +94,11 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
         let found = golem.call("query_grimoire", json!({"query": "expired"})).await;
         assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), number);
         assert_eq!((last()[0].outcome, last()[0].code.as_deref()), (Outcome::Lapsed, Some("UNISWAPX_ORDER_EXPIRED")));
-        assert!(last()[0].lesson.as_str().contains("nobody took it in its time"), "{:?}", last()[0]);
+        assert!(last()[0].lesson.as_str().contains("nobody filled it in time"), "{:?}", last()[0]);
     }
     let previewed = golem.call("preview_action", params.clone()).await;
     let changes = &previewed.data.as_ref().unwrap()["memory"]["changes"];
-    assert_eq!(changes, &json!(["30 s to 60 s for the auction: 2 of the last 3 alike lapsed"]));
+    assert_eq!(changes, &json!(["30 s to 60 s for the auction: 2 of the last 3 similar lapsed"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["memory"]["similar"], 3);
     let change = data["memory"]["changes"][0].as_str().unwrap();
-    assert!(change.starts_with("slippage 50 bps to 1") && change.contains("the worst of 3 alike"), "{change}");
+    assert!(change.starts_with("slippage 50 bps to 1") && change.contains("the worst of 3 similar"), "{change}");
     let told = drain(&mut events);
     let told = told.iter().any(|event| matches!(&event.kind, EventKind::MemoryHits(hits) if hits.similar == 3));
     assert!(told);
@@ -160,7 +160,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
         assert_eq!(previewed.status, Status::Simulated, "{phase}: {previewed:#?}");
         let change = previewed.data.as_ref().unwrap()["memory"]["changes"][0].as_str().unwrap().to_owned();
         assert!(change.starts_with(&format!("slippage 28 bps to {to} bps: ")), "{change}");
-        assert_eq!(change.ends_with("phase and policy take no more"), phase == Phase::Cautious, "{change}");
+        assert_eq!(change.ends_with("phase and policy allow no more"), phase == Phase::Cautious, "{change}");
     }
 }
 
@@ -321,7 +321,7 @@ async fn a_question_is_answered_by_what_reads_alone() {
     for (tool, params) in [("token_approve", approve), ("uniswap_execute_swap", swap)] {
         let refused = golem.call("query_state", json!({"query": tool, "params": params})).await;
         assert_eq!((refused.status, code(&refused)), (Status::Error, ErrorCode::ValidationFailed), "{refused:#?}");
-        assert!(refused.error.unwrap().message().contains("nothing answers"));
+        assert!(refused.error.unwrap().message().contains("there is no query"));
     }
     assert_eq!(house.sent().await, before, "nothing was signed");
 }

@@ -217,7 +217,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     assert_eq!(life.pi.open_offers(), 1);
     life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     let why = life.brains_end().await;
-    assert!(why[0].contains("ended by signal 9"), "{why:?}");
+    assert!(why[0].contains("killed by signal 9"), "{why:?}");
     assert_eq!((life.pi.open_offers(), house.sent().await), (0, before));
     hears(&life, &mut events).await;
     // Its child processes ended with it.
@@ -287,7 +287,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     until(&mut events, "the question", |event| matches!(event.kind, EventKind::ApprovalRequested(_))).await;
     say("go on").await;
     let why = life.brains_end().await;
-    assert!(why[0].contains("ended by signal 9"), "{why:?}");
+    assert!(why[0].contains("killed by signal 9"), "{why:?}");
     assert_eq!((life.pi.open_offers(), house.sent().await), (1, before), "the brain's alone is taken back");
     hears(&life, &mut events).await;
     let desk = house.acting.pipeline.desk();
@@ -322,28 +322,28 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
             "for n in range(40):\n    sys.stdout.buffer.write(b'\\xff\\xfe{\\n' if n % 2 == 0 else b'{\"type\":\"idle\"\\n')\n    \
              sys.stdout.flush()\n    time.sleep(0.01)\ntime.sleep(60)\n",
             LIMITS,
-            "cannot be understood: not UTF-8",
+            "invalid lines: not UTF-8",
         ),
         (
             "for n in range(40):\n    print('garbage', n, flush=True)\n    time.sleep(0.01)\ntime.sleep(60)\n",
             LIMITS,
-            "cannot be understood",
+            "keeps writing invalid lines",
         ),
-        ("hear('tick')\ntime.sleep(600)\n", quick, "it has said nothing for 1 s"),
+        ("hear('tick')\ntime.sleep(600)\n", quick, "it has not answered for 1 s"),
         // Nonsense is not an answer to a tick.
         (
             "hear('tick')\nfor n in range(40):\n    print('{}', flush=True)\n    time.sleep(1)\ntime.sleep(600)\n",
             quick,
-            "it has said nothing for 1 s",
+            "it has not answered for 1 s",
         ),
         // Answers are large and it reads none: its pipe fills up, until the timeout. It sends so little per second that
         // late lines stay within the limits, too.
         (
             "n = 0\nwhile True:\n    n += 1\n    say(type='call', id=str(n), tool='x' * 60, params={})\n    time.sleep(0.02)\n",
             ProcessLimits { calls: 1_000_000, ..LIMITS },
-            "does not read what it is told",
+            "does not read its stdin",
         ),
-        ("os.close(1)\ntime.sleep(600)\n", LIMITS, "it closed its output"),
+        ("os.close(1)\ntime.sleep(600)\n", LIMITS, "it closed its stdout"),
     ];
     for (text, limits, wanted) in cases {
         let begun = Instant::now();
@@ -356,7 +356,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
     }
     let mut life = house.life("ada", "trade-executor", brain(&house, "/no/such/program", LIMITS));
     let why = life.brains_end().await;
-    assert!(why[0].contains("does not start"), "{why:?}");
+    assert!(why[0].contains("cannot start"), "{why:?}");
     life.leave().await;
     assert_eq!(house.sent().await, before);
 }
@@ -428,7 +428,7 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
     let thoughts: Vec<String> = thoughts.filter(|text| text.contains("blah") || text.contains("too much")).collect();
     let kept: usize = thoughts.iter().map(String::len).sum();
     assert!(kept > 50_000 && kept < 131_072, "{kept} of 180,000 bytes");
-    assert_eq!(thoughts.iter().filter(|text| text.contains("it says too much")).count(), 1);
+    assert_eq!(thoughts.iter().filter(|text| text.contains("too much output")).count(), 1);
     // The capacity reserved for the operator's messages is not used up by it.
     hears(&life, &mut events).await;
     life.leave().await;
@@ -504,7 +504,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
     for _ in 0..3 {
         let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
         let why = life.brains_end().await;
-        assert!(why[0].contains("ended by signal 9"), "{why:?}");
+        assert!(why[0].contains("killed by signal 9"), "{why:?}");
         assert_eq!(life.pi.open_offers(), 0);
         // All started calls end, and no offer results.
         life.words.send(SafeText::clean("balances", 40)).await.unwrap();

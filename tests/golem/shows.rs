@@ -163,7 +163,7 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
         .collect();
     let phases: Vec<&str> = walked.iter().map(|(phase, _)| phase.as_str()).collect();
     assert_eq!(phases, ["Cautious", "Defensive", "Survival", "Terminal"]);
-    assert!(walked.iter().all(|(_, why)| why.contains("below its best")), "{walked:?}");
+    assert!(walked.iter().all(|(_, why)| why.contains("below its peak")), "{walked:?}");
     // Half the size when cautious, exits only when defensive: too large, not an exit, and a sale that passes.
     let expected = [Some("SAFETY_SPENDING_LIMIT_EXCEEDED"), Some("SAFETY_PHASE_BLOCKED"), None];
     assert_eq!(ends(&events, "ada", "uniswap_execute_swap"), expected.map(|code| code.map(str::to_owned)));
@@ -283,7 +283,7 @@ fn flattening_leaves_what_is_locked_alone_until_it_can_be_taken_back() {
         assert_eq!(ends(&events, "operator", "intent_refund"), refunds, "{second}");
         assert_eq!(says(&events, "intent:update", "refunded"), second == 110);
         assert!(!says(&events, "golem:thought", "can still fill"), "{second}: nothing can");
-        assert_eq!(says(&events, "golem:thought", "100 USDC on its way to base is locked on ethereum"), second == 30);
+        assert_eq!(says(&events, "golem:thought", "100 USDC for base is locked on ethereum"), second == 30);
     }
 }
 

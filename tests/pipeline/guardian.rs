@@ -72,7 +72,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
     };
     let guardian = watched(2);
     let (agrees, why) = said_of(&guardian, &preview, |_| {}).await;
-    assert!(agrees && why.contains("over there"), "{why}");
+    assert!(agrees && why.contains("on the other chain"), "{why}");
     // 100 dollars leave for one on the destination: 1,000,000 raw units of USDC.
     let (agrees, why) = said_of(&guardian, &preview, |arrival| arrival.at_least = U256::from(1_000_000)).await;
     assert!(!agrees && why.contains("for at least $1"), "{why}");
@@ -91,7 +91,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
     assert!(!agrees, "{why}");
     // It does not agree to chains that it does not watch.
     let (agrees, why) = said_of(&watched(1), &preview, |_| {}).await;
-    assert!(!agrees && why.contains("does not watch chain 31338"), "{why}");
+    assert!(!agrees && why.contains("has no access to chain 31338"), "{why}");
     offer.take_back().await;
 }
 
@@ -172,11 +172,11 @@ async fn it_sees_by_itself_what_the_bytes_do() {
     let operates = Erc721::setApprovalForAllCall { operator: thief, approved: true }.abi_encode();
     let positions = world.contract(Contract::V3PositionManager);
     for (changed, words) in [
-        (half, format!("more of {usdc} leaves than was declared")),
-        (with(usdc, pays), format!("more of {usdc} leaves than was declared")),
-        (more, "less WETH comes in than the least that was declared".to_owned()),
-        (with(usdc, approves), format!("{thief} may take more of {usdc} than was declared")),
-        (with(permit2, allows), format!("{thief} may take more of {usdc} by Permit2 than was declared")),
+        (half, format!("more of {usdc} leaves than declared")),
+        (with(usdc, pays), format!("more of {usdc} leaves than declared")),
+        (more, "less WETH arrives than the declared minimum".to_owned()),
+        (with(usdc, approves), format!("{thief} may take more of {usdc} than declared")),
+        (with(permit2, allows), format!("{thief} may take more of {usdc} through Permit2 than declared")),
         (with(positions, operates), format!("{thief} may take everything of {positions}")),
     ] {
         let (agrees, why) = said_of_swap(&world, &guardian, &preview, changed).await;
@@ -198,7 +198,7 @@ async fn it_reckons_by_itself_what_a_swap_is_worth() {
     cheap.inflows[0].at_least = U256::from(1_000_000_000_000_000_u64);
     let (agrees, why) = said_of_swap(&world, &guardian, &preview, cheap).await;
     // A thousandth of a WETH is a few dollars, whatever the market does.
-    assert!(!agrees && why.contains("by its own prices $100") && why.contains("goes out for at least $"), "{why}");
+    assert!(!agrees && why.contains("at its own prices, $100") && why.contains("is paid for at least $"), "{why}");
 
     // The pipeline's figure must equal its own within a few percent, or it objects.
     let counting = |spent: &str| {
@@ -207,11 +207,11 @@ async fn it_reckons_by_itself_what_a_swap_is_worth() {
         preview
     };
     let (agrees, why) = said_of_swap(&world, &guardian, &counting("80"), proposal.clone()).await;
-    assert!(!agrees && why.contains("and the pipeline $80"), "{why}");
+    assert!(!agrees && why.contains("but the pipeline at $80"), "{why}");
     let (agrees, why) = said_of_swap(&world, &guardian, &counting("110"), proposal.clone()).await;
     assert!(agrees, "counting too much is careful: {why}");
 
     std::fs::write(&policy, "preset = \"demo\"\nmax_single_trade_usd = \"60\"\n").unwrap();
     let (agrees, why) = said_of_swap(&world, &guardian, &preview, proposal).await;
-    assert!(!agrees && why.contains("is more than one trade may be"), "{why}");
+    assert!(!agrees && why.contains("is above the limit for one trade"), "{why}");
 }

@@ -72,7 +72,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
         .await
         .unwrap();
     let (taken, said) = told.recv().await.unwrap();
-    assert!(!taken && said.contains("a program leads"), "{said}");
+    assert!(!taken && said.contains("a brain process runs"), "{said}");
     assert_eq!(world.desk.pending().len(), 1, "it is still asked");
     seen(&other, permit).await;
     let no = OperatorAnswer::Refuse { reason: SafeText::clean("not now", 40) };

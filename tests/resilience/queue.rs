@@ -174,8 +174,10 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     // An answer that the approval queue rejects leaves the request open for other answers.
     let total = "1".parse().unwrap();
     other.answer(shown.key, OperatorAnswer::Similar { millis: 60_000, total }).await;
-    asks.until("it is not taken", |seen| seen.told.iter().any(|(_, words)| words.contains("not taken")).then_some(()))
-        .await;
+    asks.until("it is not taken", |seen| {
+        seen.told.iter().any(|(_, words)| words.contains("was rejected")).then_some(())
+    })
+    .await;
     third.question(None).await;
     other.laid_again(&home, shown.key).await;
     other.answer(shown.key, OperatorAnswer::Once).await;
@@ -259,7 +261,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     console.answer(question.key, OperatorAnswer::Once).await;
     let ran = call.await.unwrap();
     assert_eq!((ran.status(), ran.code), ("success", Some(0)), "{ran:?}");
-    assert!(ran.said.contains("approved once, in another program"), "{ran:?}");
+    assert!(ran.said.contains("approved once, in another process"), "{ran:?}");
     assert_eq!(usdc - devnet.balance("USDC"), each);
     console.nothing_asked().await;
     other.nothing_asked().await;
@@ -300,8 +302,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     assert_eq!(code, 0, "{shown}");
     console.nothing_asked().await;
     console.answer(late, OperatorAnswer::Refuse { reason: SafeText::clean("no", 10) }).await;
-    let over =
-        |seen: &Seen| seen.told.iter().find(|(done, words)| !done && words.contains("this question is over")).cloned();
+    let over = |seen: &Seen| seen.told.iter().find(|(done, words)| !done && words.contains("has ended")).cloned();
     console.until("it is told that it came too late", over).await;
     assert_eq!(usdc - devnet.balance("USDC"), 2 * each, "two of three were made");
     for console in [console, other] {

@@ -73,7 +73,7 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
             seen.told.iter().any(|(done, told)| !done && told.contains(words)).then_some(())
         }
     };
-    console.until("another hash is refused", refused("not what this permit was given for")).await;
+    console.until("another hash is refused", refused("does not match this permit")).await;
     assert_eq!(devnet.balance("UNI"), shown + more);
 
     console.send(commit.clone()).await;
@@ -81,7 +81,7 @@ async fn what_the_operator_looked_at_is_what_is_signed() {
     assert_eq!(reply.status, Status::Success, "{reply:?}");
     assert_eq!(devnet.balance("UNI"), more, "what was shown was sold, and nothing beside it");
     console.send(commit).await;
-    console.until("one offer, one deed", refused("this offer is over")).await;
+    console.until("one offer, one deed", refused("this offer has expired")).await;
 
     // A newer offer replaces the older one.
     let older = offered(&console, 20).await;
@@ -158,7 +158,7 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
     // An offer that was shown as a rehearsal is gone.
     paper.send(shown).await;
     let over = |seen: &crate::queue::Seen| {
-        seen.told.iter().any(|(done, told)| !done && told.contains("this offer is over")).then_some(())
+        seen.told.iter().any(|(done, told)| !done && told.contains("this offer has expired")).then_some(())
     };
     paper.until("the offer is over", over).await;
     assert_eq!(devnet.nonce(), ended);
@@ -181,7 +181,7 @@ async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
     // An approval that someone inserts into the ledger, as any process of this user can.
     other.answer(question.key, OperatorAnswer::Once).await;
     let refused = |seen: &crate::queue::Seen| {
-        seen.told.iter().any(|(done, words)| !done && words.contains("not taken")).then_some(())
+        seen.told.iter().any(|(done, words)| !done && words.contains("was rejected")).then_some(())
     };
     led.until("the yes is not taken", refused).await;
     assert_eq!(devnet.balance("USDC"), usdc, "nothing was signed by it");

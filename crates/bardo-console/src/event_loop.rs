@@ -252,7 +252,7 @@ impl Console {
     /// Sends a command to the session. If the channel is full or closed, shows that the command was not carried out.
     fn send(&mut self, sent: Sent) {
         if self.commands.try_send(sent).is_err() {
-            self.state.say("not done: the session does not listen");
+            self.state.say("not sent: the session does not accept commands");
         }
     }
 
@@ -261,7 +261,7 @@ impl Console {
         let mut bytes = Vec::new();
         let copied = crossterm::queue!(bytes, CopyToClipboard::to_clipboard_from(text));
         if copied.is_err() || terminal::write_frame(&bytes).is_err() {
-            self.state.say("the terminal does not take a copy");
+            self.state.say("cannot copy: the terminal rejected it");
         }
     }
 

@@ -67,19 +67,22 @@ pub struct ConsoleOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// Standard output is a file or a pipe.
-    #[error("the console needs a terminal, and standard output is none; to run the devnet without one: `bardo devnet`")]
+    #[error(
+        "the console needs a terminal, but standard output is not one. To run the devnet without a terminal, use \
+         `bardo devnet`."
+    )]
     NotATerminal,
     /// The requested theme cannot be used.
     #[error(transparent)]
     Theme(#[from] ThemeError),
     /// An operation on the terminal failed.
-    #[error("the terminal does not answer: {0}")]
+    #[error("terminal error: {0}")]
     Terminal(#[source] io::Error),
     /// The async runtime could not be started.
-    #[error("the console's threads could not be started: {0}")]
+    #[error("cannot start the console's threads: {0}")]
     Runtime(#[source] io::Error),
     /// A thread panicked; its report has been printed.
-    #[error("a part of Bardo failed; its report stands above")]
+    #[error("a part of Bardo crashed; its report is printed above")]
     Panicked,
 }
 

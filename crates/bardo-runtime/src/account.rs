@@ -71,12 +71,15 @@ fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolErro
         None => 0,
         Some(asked) => match (asked.value.strip_prefix(DEVELOPMENT), &asked.origin) {
             (Some(number), _) => number.parse().map_err(|_| {
-                not_there(format_args!("`{}` is no account: write development: and a number", asked.value))
+                not_there(format_args!(
+                    "`{}` is not an account: write development: and a number, such as development:1",
+                    asked.value
+                ))
             })?,
             (None, Origin::Flag(flag)) => {
                 return Err(not_there(format_args!(
-                    "{flag} {}: keys belong to the ledger of real networks and never sign on a devnet; leave the option \
-                     out, or name an account of the development mnemonic, such as development:1",
+                    "{flag} {}: keys sign on real networks only, never on a devnet. Omit the option, or name an \
+                     account of the development mnemonic, such as development:1",
                     asked.value
                 )));
             }
@@ -94,7 +97,7 @@ fn on_devnet(asked: Option<&Setting<String>>) -> Result<Option<Picked>, ToolErro
 fn elsewhere(config: &Config) -> Result<Option<Picked>, ToolError> {
     let Some(asked) = &config.account else { return Ok(None) };
     if asked.value.starts_with(DEVELOPMENT) {
-        let why = "everybody knows the development mnemonic: it signs on devnets only";
+        let why = "the development mnemonic is public, so it signs on devnets only";
         return Err(not_there(format_args!("{} ({}): {why}", asked.value, asked.origin)));
     }
     let name: KeyName = asked.value.parse().map_err(|error: KeystoreError| not_there(&error))?;
@@ -146,11 +149,11 @@ pub async fn unlock(
     let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
     // Password attempts at startup count towards the same limit as others.
     let opening = tokio::task::spawn_blocking(move || gate.counted(now, || keystore.open(&name, &password, &ledger)));
-    let opened = opening.await.map_err(|_| not_there("the key file was not opened"))?;
+    let opened = opening.await.map_err(|_| not_there("cannot open the key file"))?;
     let account = opened.map_err(|error| not_there(&error))?;
     // The file may have changed since it was selected; the displayed account must be the acting one.
     if account.address() != claimed {
-        return Err(not_there("the key file was replaced by another one meanwhile"));
+        return Err(not_there("the key file was replaced while it was being opened"));
     }
     Ok(Arc::new(account))
 }
@@ -190,7 +193,6 @@ fn ledger_id(ledger: &Ledger) -> Result<LedgerId, ToolError> {
 }
 
 fn not_there(why: impl std::fmt::Display) -> ToolError {
-    ToolError::new(ErrorCode::WalletNotConfigured, why).suggest(
-        "`bardo keys list` shows the keys there are; name one with --key NAME or `account` in the configuration.",
-    )
+    ToolError::new(ErrorCode::WalletNotConfigured, why)
+        .suggest("`bardo keys list` lists the keys; select one with --key NAME or `account` in the configuration.")
 }

@@ -149,9 +149,9 @@ pub async fn states(opened: &OpenWorld, account: Address, policy: &Policy) -> Re
         }
     }
     if all.is_empty() {
-        let error = "no address book of a connected chain names PolicyCage";
+        let error = "no address book of a connected chain has a PolicyCage contract";
         return Err(ToolError::new(ErrorCode::ChainUnsupported, error)
-            .suggest("Deploy the contract and name it as policyCage in the file that --book reads."));
+            .suggest("Deploy the contract and add its address as policyCage to the file given with --book."));
     }
     Ok(all)
 }
@@ -164,7 +164,7 @@ async fn read(chain: &WorldChain, account: Address, policy: &Policy) -> Result<C
     let rules = calls.push(contract, &PolicyCage::rulesOfCall { owner: account });
     let answers = chain.ask(calls).await?;
     let unread = || {
-        let error = format_args!("PolicyCage at {contract} on {network} does not answer as it should");
+        let error = format_args!("PolicyCage at {contract} on {network} returns invalid data");
         ToolError::new(ErrorCode::ChainInconsistent, error)
     };
     let on_chain = match configured.take(&answers).ok_or_else(unread)? {
@@ -201,10 +201,8 @@ pub async fn change(
     proved.map_err(|error| ToolError::new(ErrorCode::ApprovalRequired, error))?;
     let chain = opened.world.chain(&state.chain_id.to_string())?;
     let outcome = match change {
-        CageChange::Set(_) => "PolicyCage keeps the rules that follow from the policy",
-        CageChange::Clear => {
-            "PolicyCage keeps no rules of the account: it checks nothing, and allows a delegate nothing"
-        }
+        CageChange::Set(_) => "PolicyCage enforces the rules derived from the policy",
+        CageChange::Clear => "PolicyCage has no rules for the account: it checks nothing and allows delegates nothing",
     };
     let account = acting.account.address();
     let proposal = Proposal {
@@ -250,7 +248,9 @@ pub async fn change(
                 ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed")
             }
             Decision::NotAsked(why) => ToolError::new(ErrorCode::ApprovalRefused, why),
-            Decision::Edit { .. } => ToolError::new(ErrorCode::ApprovalRefused, "there is no amount to change"),
+            Decision::Edit { .. } => {
+                ToolError::new(ErrorCode::ApprovalRefused, "this decision has no amount to change")
+            }
             Decision::Withdrawn { reason } => ToolError::new(ErrorCode::Halted, reason),
             Decision::Refused { reason } | Decision::RefusedAndHalted { reason } => {
                 ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused: {reason}"))

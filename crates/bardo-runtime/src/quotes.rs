@@ -29,24 +29,24 @@ pub(super) fn source(config: &Config, world: &World) -> Arc<dyn QuoteSource> {
         QuoteChoice::Own => Arc::new(OwnRouter),
         QuoteChoice::Sidecar => match &quotes.sidecar_socket {
             Some(socket) => Arc::new(Sidecar::new(socket.value.clone())),
-            None => {
-                absent("the smart-order-router sidecar", "no socket is set: BARDO_SIDECAR_SOCKET says where it listens")
-            }
+            None => absent(
+                "the smart-order-router sidecar",
+                "no socket is set: set BARDO_SIDECAR_SOCKET to the sidecar's socket",
+            ),
         },
         QuoteChoice::TradingApi if devnets && quotes.api_url.is_none() => match &quotes.source {
             None => Arc::new(OwnRouter),
             Some(_) => absent(
                 "the Uniswap Trading API",
-                "it knows no devnet; BARDO_UNISWAP_API_URL can name the services of one",
+                "it does not serve devnets; set BARDO_UNISWAP_API_URL to a devnet's service",
             ),
         },
         QuoteChoice::TradingApi => match trading_api(config) {
             Ok(Some(api)) => Arc::new(api),
-            Ok(None) => absent("the Uniswap Trading API", "it wants a key in BARDO_UNISWAP_API_KEY, and there is none"),
-            Err(_) => absent(
-                "the Uniswap Trading API",
-                "its address or key cannot be used; `bardo doctor` says what is wrong with them",
-            ),
+            Ok(None) => absent("the Uniswap Trading API", "it needs an API key: set BARDO_UNISWAP_API_KEY"),
+            Err(_) => {
+                absent("the Uniswap Trading API", "its address or key is invalid; `bardo doctor` reports the error")
+            }
         },
     }
 }

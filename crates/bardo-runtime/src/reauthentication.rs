@@ -37,7 +37,7 @@ pub async fn prove(
             let body = body.clone();
             let note = Note { kind: Kind::PasswordRefused, call_id: None, golem_id: GolemId::operator(), body };
             if let Err(error) = trail.record(note).await {
-                tracing::warn!(%error, "a refused password is not on the audit log");
+                tracing::warn!(%error, "cannot record a refused password in the audit log");
             }
         }
     }

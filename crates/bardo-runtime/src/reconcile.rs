@@ -136,7 +136,7 @@ enum TakeOverError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
-    #[error("the chain says something else now: look again, and answer again")]
+    #[error("the chain's state has changed since it was shown: read it again and answer again")]
     Changed,
 }
 
@@ -201,7 +201,10 @@ pub async fn fill(
         None => chain.token("WETH").await?,
     };
     let TokenId::Erc20(contract) = token.id else {
-        return Err(ToolError::new(ErrorCode::ValidationFailed, "there is no token to fill the gap with"));
+        return Err(ToolError::new(
+            ErrorCode::ValidationFailed,
+            "there is no token for a transaction that fills the nonce gap",
+        ));
     };
     let spender = left_over.map_or(account, |one| one.spender);
     let inside = left_over.and_then(|one| one.inside);

@@ -32,7 +32,7 @@ pub enum OpenError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The devnet did not start.
-    #[error("the devnet did not start: {0}")]
+    #[error("cannot start the devnet: {0}")]
     Sandbox(#[from] SandboxError),
     /// A chain of the devnet could not be connected.
     #[error(transparent)]

@@ -55,7 +55,7 @@ pub struct Confirmation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unconfirmed {
     /// This number of warnings was not acknowledged.
-    #[error("{0} of its warnings were not acknowledged: read each one marked `!` and acknowledge it")]
+    #[error("{0} warnings were not acknowledged: read and acknowledge each one marked `!`")]
     Unread(usize),
     /// The expected characters, described here, were not typed.
     #[error("it must be confirmed by typing {0}")]

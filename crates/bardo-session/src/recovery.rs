@@ -92,18 +92,18 @@ impl Found {
     /// Description for display.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Owned => "whoever began it is still at it",
-            Self::LooseNonce => "a nonce that nobody will sign with any more",
-            Self::Unsigned => "money held, and nothing signed",
-            Self::Waiting => "a signed transaction that no block has",
-            Self::Shallow => "a transaction with too few blocks on it",
+            Self::Owned => "its owner is still working on it",
+            Self::LooseNonce => "a reserved nonce that is no longer needed",
+            Self::Unsigned => "a reservation without a signature",
+            Self::Waiting => "a signed transaction that is in no block",
+            Self::Shallow => "a transaction with too few confirmations",
             Self::Whole => "a transaction that succeeded",
-            Self::Begun => "a plan that was only begun",
-            Self::Half => "a plan that did what it is for, and not its rest",
+            Self::Begun => "a plan that was only started",
+            Self::Half => "a plan whose main step succeeded, but not the rest",
             Self::Failed => "a transaction that failed",
-            Self::Gone => "a transaction that can never happen",
-            Self::GoneHalfway => "a plan that ended half-way",
-            Self::Untold => "the chain does not tell",
+            Self::Gone => "a transaction that can no longer be included",
+            Self::GoneHalfway => "a plan that ended halfway",
+            Self::Untold => "no answer from the chain",
         }
     }
 
@@ -145,12 +145,12 @@ impl Step {
     /// Description for display.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::LeaveAlone => "it was left alone",
+            Self::LeaveAlone => "it was left unchanged",
             Self::GiveBack => "the nonce goes to the next transaction",
-            Self::Withdraw => "what was held is free again",
-            Self::SendAgain => "the same bytes were sent once more",
-            Self::Watch => "it is looked at again",
-            Self::CountAll => "all that was held counts as spent",
+            Self::Withdraw => "the reservation was released",
+            Self::SendAgain => "the same transaction was sent again",
+            Self::Watch => "it is checked again later",
+            Self::CountAll => "the whole reservation counts as spent",
             Self::CountFees => "the gas counts as spent, the rest is free",
             Self::CountGas => "the gas counts as spent, and it counts as a failure",
             Self::CountNothing => "nothing was spent, and it counts as a failure",

@@ -39,7 +39,7 @@ pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
     if size > MOST_BYTES {
         return Err(JournalError::Read {
             path: path.to_owned(),
-            reason: "it is larger than 512 MiB, which is the most that is replayed".to_owned(),
+            reason: "it is larger than 512 MiB, the maximum for a replay".to_owned(),
         });
     }
     let events: Vec<Arc<Event>> =
@@ -158,7 +158,7 @@ impl Player {
         self.tell(News::Events(batch)).await;
         self.tell_place().await;
         if self.at == self.events.len() {
-            self.say(true, "the recording is over").await;
+            self.say(true, "end of the recording").await;
         }
     }
 
@@ -178,12 +178,12 @@ impl Player {
                 let found = match query {
                     Query::History { .. } => self.whole(),
                     Query::Audit { .. } | Query::AuditTail { .. } | Query::VerifyAudit => {
-                        Found::Nothing { why: SafeText::clean("a recording has no trail", 60) }
+                        Found::Nothing { why: SafeText::clean("a recording has no audit log", 60) }
                     }
                 };
                 self.tell(News::Found { ticket, found: Box::new(found) }).await;
             }
-            _ => self.say(false, "this is a recording: nothing can be done in it").await,
+            _ => self.say(false, "this is a recording: commands have no effect").await,
         }
         true
     }

@@ -60,10 +60,10 @@ impl SafetyGuardian {
         let (framed, counted) = (case.framed, case.values.spent);
         let chain_id = framed.proposal().chain_id;
         let chain = self.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
-        let chain = chain.ok_or_else(|| GuardianError(format!("it does not watch chain {chain_id}")))?;
+        let chain = chain.ok_or_else(|| GuardianError(format!("it has no access to chain {chain_id}")))?;
         let path = self.policy.clone();
         let read = tokio::task::spawn_blocking(move || policy::read(&path)).await;
-        let read = read.map_err(|_| GuardianError("its reading of the policy broke".to_owned()))?;
+        let read = read.map_err(|_| GuardianError("reading the policy failed".to_owned()))?;
         let policy = read.map_err(|error| GuardianError(error.to_string()))?;
         let policy = policy.unwrap_or_else(|| Policy::preset(self.absent));
         let simulation = chain.run(framed, case.shifts).await?;
@@ -73,7 +73,8 @@ impl SafetyGuardian {
         let (mut own, mut words) = chain.value(framed).await?;
         if let Some(arrival) = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
             let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
-            let there = there.ok_or_else(|| GuardianError(format!("it does not watch chain {}", arrival.chain_id)))?;
+            let there =
+                there.ok_or_else(|| GuardianError(format!("it has no access to chain {}", arrival.chain_id)))?;
             let (usd, said) = there.arriving(arrival).await?;
             own.least_in = own.least_in.checked_add(usd).map_err(|error| GuardianError(error.to_string()))?;
             words = format!("{words}, {said}");
@@ -167,7 +168,7 @@ impl Watched {
         let token = &arrival.token;
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let TokenId::Erc20(contract) = token.id else {
-            return Err(GuardianError("the coin of another chain does not arrive by an order".to_owned()));
+            return Err(GuardianError("an order cannot deliver the native token of another chain".to_owned()));
         };
         // The value depends on the decimals: they are read from the destination chain, not taken from the proposal.
         let read = token::read(&[contract], self.client.network(), self.client.agreed()).await;
@@ -177,7 +178,7 @@ impl Watched {
         let price = self.prices.price(contract).await.map_err(|error| failed(&error))?;
         let amount = TokenAmount::new(arrival.at_least, real.decimals).map_err(|error| failed(&error))?;
         let usd = Usd::value_of(amount, price.usd, Rounding::Down).map_err(|error| failed(&error))?;
-        let said = format!("own {} price over there ${}", real.symbol, price.usd.to_fixed(2, Rounding::Down));
+        let said = format!("own {} price on the other chain ${}", real.symbol, price.usd.to_fixed(2, Rounding::Down));
         Ok((usd, said))
     }
 }
@@ -188,10 +189,10 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
     let changes = &simulation.changes;
     let mut objections = Vec::new();
     if !simulation.succeeded() {
-        objections.push("it does not succeed on the guardian's fork".to_owned());
+        objections.push("it fails on the guardian's fork".to_owned());
     }
     if !changes.complete() {
-        objections.push("the guardian cannot see all that it changes".to_owned());
+        objections.push("the guardian cannot see all of its changes".to_owned());
     }
     let declared = |token: TokenId| {
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == token).map(|flow| flow.amount);
@@ -200,17 +201,17 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
     for change in changes.balances.iter().filter(|change| change.holder == account) {
         let lost = change.balance.before.saturating_sub(change.balance.after);
         if lost > declared(TokenId::Erc20(change.token)) {
-            objections.push(format!("more of {} leaves than was declared", change.token));
+            objections.push(format!("more of {} leaves than declared", change.token));
         }
     }
     if let Some(change) = changes.account(account) {
         let lost = change.balance.before.saturating_sub(change.balance.after);
         let most = declared(TokenId::Native).saturating_add(framed.worst_gas());
         if lost > most {
-            objections.push("more of the chain's coin leaves than was declared".to_owned());
+            objections.push("more of the native token leaves than declared".to_owned());
         }
         if change.delegation.moved() || change.code_hash.moved() {
-            objections.push("it changes what the account is".to_owned());
+            objections.push("it changes the account's code or delegation".to_owned());
         }
     }
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
@@ -226,14 +227,14 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
             }),
         };
         if came < inflow.at_least {
-            objections.push(format!("less {} comes in than the least that was declared", inflow.token.symbol));
+            objections.push(format!("less {} arrives than the declared minimum", inflow.token.symbol));
         }
     }
     for change in changes.allowances.iter().filter(|change| change.owner == account) {
         if change.allowance.after > change.allowance.before
             && !allowed(framed, change.token, change.spender, change.allowance.after)
         {
-            objections.push(format!("{} may take more of {} than was declared", change.spender, change.token));
+            objections.push(format!("{} may take more of {} than declared", change.spender, change.token));
         }
     }
     let of_ours = |owner: Address| framed.exposed().contains(&owner);
@@ -241,7 +242,7 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
         let (before, after) = (change.allowance.before.amount, change.allowance.after.amount);
         if after > before && !allowed(framed, change.token, change.spender, after) {
             objections
-                .push(format!("{} may take more of {} by Permit2 than was declared", change.spender, change.token));
+                .push(format!("{} may take more of {} through Permit2 than declared", change.spender, change.token));
         }
     }
     for change in changes.operators.iter().filter(|change| of_ours(change.owner)) {
@@ -305,8 +306,10 @@ fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
     }
     let (out, least_in) = (own.out, own.least_in);
     Some(match leaves {
-        true => format!("by its own prices ${out} for at least ${least_in} may lose more than one trade may be"),
-        false => format!("by its own prices ${out} is more than one trade may be"),
+        true => {
+            format!("at its own prices, ${out} for at least ${least_in} may lose more than the limit for one trade")
+        }
+        false => format!("at its own prices, ${out} is above the limit for one trade"),
     })
 }
 
@@ -317,12 +320,12 @@ fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<Strin
     // Exchanges are trades, and orders that others settle on this or another chain.
     let exchanges = framed.proposal().trade.is_some() || framed.order().is_some();
     if exchanges && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
-        objections.push(format!("by its own prices ${} goes out for at least ${}", own.out, own.least_in));
+        objections.push(format!("at its own prices, ${} is paid for at least ${}", own.out, own.least_in));
     }
     let size = own.out.checked_add(own.gas);
     let most = share(counted, 10_000 + TOLERANCE_BPS);
     if size.is_err() || most.is_none_or(|most| size.is_ok_and(|size| size > most)) {
-        objections.push(format!("it counts ${} and the pipeline ${counted}", own.out));
+        objections.push(format!("it values the payment at ${}, but the pipeline at ${counted}", own.out));
     }
     objections
 }

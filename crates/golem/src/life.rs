@@ -327,7 +327,7 @@ impl Heart {
             if self.machine.phase() == Phase::Terminal {
                 let words = SafeText::clean(&format!("I end here: {}.", self.machine.why()), 300);
                 if let Err(error) = self.memory.die(words, now).await {
-                    tracing::warn!(%error, "the last entry was not kept");
+                    tracing::warn!(%error, "cannot store the last entry");
                 }
                 return;
             }

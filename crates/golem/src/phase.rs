@@ -141,15 +141,15 @@ impl Measure {
     pub fn words(self, reading: &Reading) -> String {
         match self {
             Self::Drawdown => match reading.drawdown_bps {
-                Some(points) => format!("{}.{:02} % below its best", points / 100, points % 100),
-                None => "what it holds cannot be valued".to_owned(),
+                Some(points) => format!("{}.{:02} % below its peak", points / 100, points % 100),
+                None => "its holdings cannot be valued".to_owned(),
             },
             Self::Runway => match reading.runway {
                 Runway::Seconds(seconds) => format!("gas for {}", span(seconds)),
                 Runway::Unused => "uses no gas".to_owned(),
-                Runway::Unknown => "its gas cannot be read".to_owned(),
+                Runway::Unknown => "its gas balance cannot be read".to_owned(),
             },
-            Self::Failures => format!("{} failures in a row of {}", reading.failures, reading.failures_limit),
+            Self::Failures => format!("{} of {} failures in a row", reading.failures, reading.failures_limit),
             Self::Age => match reading.lifespan_seconds {
                 Some(given) => format!("age {} of {}", span(reading.age_seconds), span(given)),
                 None => format!("age {}", span(reading.age_seconds)),

@@ -154,7 +154,8 @@ pub struct Beat {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// Neither a known name nor an existing file.
-    #[error("no scenario is called `{name}`{}, and there is no such file; known: {known}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("no scenario or file is named `{name}`{}; known scenarios: \
+             {known}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
         /// Requested name or path.
         name: String,
@@ -207,7 +208,7 @@ pub fn find(asked: &str) -> Result<Scenario, ScenarioError> {
                 near: nearest(asked, names()),
                 known: names().collect::<Vec<_>>().join(", "),
             }),
-            ErrorKind::FileTooLarge => Err(unreadable(&"larger than 256 KiB; that is no scenario")),
+            ErrorKind::FileTooLarge => Err(unreadable(&"larger than 256 KiB, the maximum for a scenario")),
             _ => Err(unreadable(&error)),
         },
     }
@@ -314,7 +315,7 @@ impl Scenario {
             return None;
         }
         let words = |phases: &[Phase]| phases.iter().map(|phase| phase.as_str()).collect::<Vec<_>>().join(", ");
-        Some(format!("expected the phases {}, came {}", words(&self.phases), words(entered)))
+        Some(format!("expected the phases {}, found {}", words(&self.phases), words(entered)))
     }
 }
 
@@ -350,17 +351,17 @@ impl Beat {
                 let came = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
                 (came != wanted).then(|| {
                     let came = SafeText::clean(&came.to_string(), 200);
-                    format!("expected {field} to be {wanted}, came {came}")
+                    format!("expected {field} to be {wanted}, found {came}")
                 })
             });
             return fields.or_else(|| {
                 let answer = serde_json::to_string(response).unwrap_or_default();
                 let unsaid = self.says.as_ref().filter(|words| !answer.contains(words.as_str()));
-                unsaid.map(|words| format!("expected the answer to say `{}`", SafeText::clean(words, 100)))
+                unsaid.map(|words| format!("expected the answer to contain `{}`", SafeText::clean(words, 100)))
             });
         }
         let message = response.error.as_ref().map(|error| format!(" ({})", error.message())).unwrap_or_default();
-        Some(format!("expected {}, came {came}{message}", self.expect.join(" or ")))
+        Some(format!("expected {}, found {came}{message}", self.expect.join(" or ")))
     }
 }
 
@@ -401,12 +402,12 @@ mod tests {
         for (text, wanted) in [
             (
                 beat("at = 1\ndo = \"preview_acton\""),
-                "beat 1: nothing is done by `preview_acton`; did you mean `preview_action`?",
+                "beat 1: there is no tool `preview_acton`; did you mean `preview_action`?",
             ),
             (beat("at = 1\ndoes = \"act\""), "line 5: unknown field `does`"),
-            (beat("at = 1\nexpect = [\"success\"]"), "beat 1: it expects something and does nothing"),
-            (beat("at = 5\n[[beat]]\nat = 4"), "beat 2: at 4 s it comes before"),
-            (beat("at = 5\n[[later]]\nat = 0"), "later 1: what goes on over and over"),
+            (beat("at = 1\nexpect = [\"success\"]"), "beat 1: it expects a result but has no `do`"),
+            (beat("at = 5\n[[beat]]\nat = 4"), "beat 2: at 4 s it is earlier than"),
+            (beat("at = 5\n[[later]]\nat = 0"), "later 1: a repeated step needs"),
         ] {
             let said = parse("x.toml", &text).unwrap_err().to_string();
             assert!(said.contains(wanted), "{said}");
@@ -428,10 +429,10 @@ mod tests {
         assert_eq!(beat.missed(&came(Status::Blocked, ErrorCode::Halted)), None);
         assert_eq!(beat.missed(&came(Status::Error, ErrorCode::ToolUnknown)), None);
         let missed = beat.missed(&came(Status::Error, ErrorCode::Halted)).unwrap();
-        assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, came error HALTED (no)");
+        assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
         let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().beats.remove(0);
         let blocked = came(Status::Blocked, ErrorCode::Halted);
         assert_eq!(says("HALTED").missed(&blocked), None);
-        assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to say `approve`");
+        assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to contain `approve`");
     }
 }

@@ -291,7 +291,7 @@ async fn held(
         .collect();
     let answers = chain.ask(calls).await?;
     let silent =
-        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
+        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not report {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
     let coin = world.balance(network.chain_id, account, TokenId::Native, coin)?;
     let mut holdings = vec![(wrapped, 18, coin, None)];

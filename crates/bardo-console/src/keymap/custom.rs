@@ -32,7 +32,7 @@ pub struct Keymap {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeymapError {
     /// No action that can be bound has this name.
-    #[error("keys.{name}: nothing is called so; there are: {known}")]
+    #[error("keys.{name}: no action has this name. Known actions: {known}")]
     UnknownAction {
         /// Action name in the configuration.
         name: String,
@@ -40,7 +40,7 @@ pub enum KeymapError {
         known: String,
     },
     /// The text does not name a key that terminals send.
-    #[error("keys.{name}: `{key}` is no key; write one such as x, Ctrl-K, F2, PgDn or Space")]
+    #[error("keys.{name}: `{key}` is not a key. Write one such as x, Ctrl-K, F2, PgDn or Space")]
     UnknownKey {
         /// Action name in the configuration.
         name: String,
@@ -48,7 +48,7 @@ pub enum KeymapError {
         key: String,
     },
     /// The key is reserved on every screen.
-    #[error("keys.{name}: {key} is kept for {kept}")]
+    #[error("keys.{name}: {key} is reserved for {kept}. Choose another key")]
     Kept {
         /// Action name in the configuration.
         name: String,
@@ -58,7 +58,7 @@ pub enum KeymapError {
         kept: String,
     },
     /// Two actions use the same key.
-    #[error("{key} would be both {one} and {other}: give one of them another key")]
+    #[error("{key} is bound to both {one} and {other}. Give one of them another key")]
     Conflict {
         /// Key that both actions use.
         key: String,
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_conflict_names_both_and_nothing_holds() {
         let error = Keymap::with([("freeze", "/")]).unwrap_err();
-        assert_eq!(error.to_string(), "/ would be both filter and freeze: give one of them another key");
+        assert_eq!(error.to_string(), "/ is bound to both filter and freeze. Give one of them another key");
         // Both actions moved, so nothing conflicts.
         assert!(Keymap::with([("freeze", "/"), ("filter", "Space")]).is_ok());
         let error = Keymap::with([("pause", "F5"), ("help", "F5")]).unwrap_err().to_string();

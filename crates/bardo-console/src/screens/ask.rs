@@ -229,7 +229,7 @@ impl<T: Clone> Ask<T> {
         rows(pen, facts, &standing);
         if shown.of > shown.room && facts.height > 0 {
             let (above, below) = (shown.first, shown.of - shown.room - shown.first);
-            let words = format!("▼ {below} more lines, ▲ {above} above: the arrows scroll");
+            let words = format!("▼ {below} more lines, ▲ {above} above: scroll with the arrows");
             let role = if self.is_read() { Role::TextDim } else { Role::StateCare };
             pen.text(line(facts, facts.height - 1), facts.x, &words, role);
         }
@@ -243,9 +243,9 @@ impl<T: Clone> Ask<T> {
         }
         let (enter, role) = match self.picked {
             _ if self.hurried => (" too soon: read it first, then press again", Role::StateCare),
-            _ if !self.is_read() => (" shows the rest; nothing is done before", Role::StateCare),
-            Some(_) => (" does it", Role::Dialog),
-            None => (" does what is picked; nothing is picked", Role::TextDim),
+            _ if !self.is_read() => (" shows the rest; read it before confirming", Role::StateCare),
+            Some(_) => (" confirms", Role::Dialog),
+            None => (" confirms; nothing is picked", Role::TextDim),
         };
         let left: Vec<Piece> = vec![("Enter".to_owned(), Role::Key), (enter.to_owned(), role)];
         let right: Vec<Piece> = vec![("Esc".to_owned(), Role::Key), (" back".to_owned(), Role::Dialog)];

@@ -180,7 +180,7 @@ impl Audit {
             false => (format!("✕ {words}"), Role::StateBad),
         });
         let older = self.entries.front().filter(|oldest| oldest.entry.seq > 1).map(|_| {
-            let words = format!("newest {} only, also for a search; all: bardo log", self.entries.len());
+            let words = format!("newest {} only, also when filtering; all: bardo log", self.entries.len());
             (words, Role::TextDim)
         });
         verdict.into_iter().chain(older).collect()
@@ -296,25 +296,25 @@ impl ScreenView for Audit {
             Some(question) => Some(question_row(question, known, room)),
             None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
         };
-        let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
+        let head = Head { title: "Waiting for you", right: &[], empty: "No decision is waiting." };
         self.list(pen, questions, Panel::Questions, head, (known.questions.len() + open.len(), &waiting));
         let room = usize::from(grants.width).saturating_sub(4);
         let standing = known.snapshot.map_or(&[] as &[GrantNow], |snapshot| &snapshot.grants);
         let revokes = [("x revokes".to_owned(), Role::TextDim)];
         let right: &[Piece] = if standing.is_empty() { &[] } else { &revokes };
-        let head = Head { title: "Standing approvals", right, empty: "None: every action asks for itself." };
+        let head = Head { title: "Standing approvals", right, empty: "None: each action asks separately." };
         let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
         self.list(pen, grants, Panel::Grants, head, (standing.len(), &grant));
         let past = decisions(known);
-        let head = Head { title: "Decisions", right: &[], empty: "You have decided nothing yet." };
+        let head = Head { title: "Decisions", right: &[], empty: "No decisions yet." };
         let decision = |at: usize| past.get(at).map(|call| decision_row(call));
         self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
         // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
         let keys = format!(" · v checks it · e exports{still}");
         let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
-        let empty = if self.entries.is_empty() { "No entry yet." } else { "No entry holds these words." };
-        let head = Head { title: "The trail", right: &right, empty };
+        let empty = if self.entries.is_empty() { "No entries yet." } else { "No entry contains these words." };
+        let head = Head { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
         self.list(pen, trail_area, Panel::Trail, head, (fitting.len(), &entry));
@@ -345,7 +345,7 @@ impl ScreenView for Audit {
             Action::Verify => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == Panel::Grants && known.watch_only => {
-                return Some(vec![Wish::Notice(SafeText::clean("this console only watches", 60))]);
+                return Some(vec![Wish::Notice(SafeText::clean("this console is read-only", 60))]);
             }
             Action::CancelSelected if self.panel == Panel::Grants => {
                 let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
@@ -448,7 +448,7 @@ impl ScreenView for Audit {
                     };
                     let words = match (good, faults.first()) {
                         (true, _) => {
-                            format!("good: {entries} entries, in order and as they were written · {}", short_hash(head))
+                            format!("good: {entries} entries, in order and unchanged · {}", short_hash(head))
                         }
                         (false, Some(first)) => format!("NOT GOOD: {first}{more}"),
                         (false, None) => "NOT GOOD".to_owned(),

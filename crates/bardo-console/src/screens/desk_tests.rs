@@ -118,14 +118,14 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
     assert_eq!((tool.as_str(), &params["spender"]), ("token_revoke", &json!(spender)));
     assert_eq!(params["token"], json!(Address::repeat_byte(2).to_string()));
     let mut screen = Portfolio::default();
-    click(&mut screen, &world, "x takes back");
+    click(&mut screen, &world, "x revokes");
     assert!(screen.takes_text(), "the words at the edge are a button");
     let mut screen = Portfolio::default();
     click(&mut screen, &world, "✓ Approved");
     click(&mut screen, &world, "✓ Approved");
     assert!(screen.takes_text(), "the second click on a row opens its question");
-    click(&mut screen, &world, "r take it back");
-    let done = calls(&click(&mut screen, &world, "Enter does it"));
+    click(&mut screen, &world, "r revoke it");
+    let done = calls(&click(&mut screen, &world, "Enter confirms"));
     assert!(
         matches!(&done[..], [(_, tool, params, false)] if tool == "token_revoke" && params["token"] == json!(Address::repeat_byte(1).to_string()))
     );
@@ -137,7 +137,7 @@ fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     world.feed.intents[0].1.status = IntentStatus::Expired;
     world.feed.intents[0].1.refund_from = None;
     let mut screen = Orders::default();
-    assert!(drawn(&screen, &world, AREA).contains("takes the money back"));
+    assert!(drawn(&screen, &world, AREA).contains("refund…"));
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty() && screen.takes_text());
     world.feed.intents[0].1.locked = None;
     let mut screen = Orders::default();
@@ -145,7 +145,7 @@ fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     // The order is listed first among the past ones.
     screen.act(Action::Down, &world.known(), AREA);
     let shown = drawn(&screen, &world, AREA);
-    assert!(shown.contains("Nothing was delivered") && !shown.contains("takes the money back"), "{shown}");
+    assert!(shown.contains("Nothing was delivered") && !shown.contains("refund…"), "{shown}");
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(matches!(&said[..], [Wish::Notice(_)]) && !screen.takes_text(), "{said:?}");
 }
@@ -178,12 +178,12 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     let at = world.now / 1000;
     world.feed.intents[0].1.refund_from = Some(at + 1);
     let shown = drawn(&screen, &world, AREA);
-    assert!(shown.contains("(in 1 s)") && !shown.contains("takes the money back"), "{shown}");
+    assert!(shown.contains("(in 1 s)") && !shown.contains("refund…"), "{shown}");
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(notice(&said) && !screen.takes_text(), "{said:?}");
     assert!(format!("{said:?}").contains("refund from"), "{said:?}");
     world.feed.intents[0].1.refund_from = Some(at);
-    assert!(drawn(&screen, &world, AREA).contains("takes the money back"));
+    assert!(drawn(&screen, &world, AREA).contains("refund…"));
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
     drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "r\n"));

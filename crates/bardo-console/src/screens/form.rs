@@ -131,15 +131,15 @@ impl Form {
             let typed = field.typed.trim();
             if typed.is_empty() {
                 if field.required {
-                    return Err(amiss("has to be filled"));
+                    return Err(amiss("is required"));
                 }
                 continue;
             }
             let value = match field.kind {
                 Kind::Text => Value::from(typed),
-                Kind::Whole => Value::from(typed.parse::<u64>().map_err(|_| amiss("takes a whole number"))?),
-                Kind::Switch => Value::from(typed.parse::<bool>().map_err(|_| amiss("takes true or false"))?),
-                Kind::Json => serde_json::from_str(typed).map_err(|_| amiss("takes JSON"))?,
+                Kind::Whole => Value::from(typed.parse::<u64>().map_err(|_| amiss("must be a whole number"))?),
+                Kind::Switch => Value::from(typed.parse::<bool>().map_err(|_| amiss("must be true or false"))?),
+                Kind::Json => serde_json::from_str(typed).map_err(|_| amiss("must be JSON"))?,
             };
             params.insert(field.name.clone(), value);
         }
@@ -246,9 +246,9 @@ impl Form {
                 let hint = match &field.default {
                     Value::Null if field.required => String::new(),
                     Value::Null => "not set".to_owned(),
-                    Value::Bool(yes) => if *yes { "yes, by default" } else { "no, by default" }.to_owned(),
-                    Value::String(text) => format!("{} by default", fit(text, 20)),
-                    other => format!("{other} by default"),
+                    Value::Bool(yes) => if *yes { "default: yes" } else { "default: no" }.to_owned(),
+                    Value::String(text) => format!("default: {}", fit(text, 20)),
+                    other => format!("default: {other}"),
                 };
                 pieces.push((hint, Role::TextDim));
             } else {
@@ -366,7 +366,10 @@ pub(super) mod tests {
         for typed in "30x".chars() {
             form.key(plain(KeyCode::Char(typed)));
         }
-        assert_eq!(form.params().unwrap_err(), Amiss { name: "slippage_bps".to_owned(), what: "takes a whole number" });
+        assert_eq!(
+            form.params().unwrap_err(),
+            Amiss { name: "slippage_bps".to_owned(), what: "must be a whole number" }
+        );
         assert!(form.key(plain(KeyCode::Backspace)));
         let params = form.params().unwrap();
         assert_eq!((params["exact"].clone(), params["slippage_bps"].clone()), (json!(true), json!(30)));

@@ -79,7 +79,7 @@ impl Panel {
             Self::Waiting => "Waiting for you",
             Self::Limits => "Limits",
             Self::Holding => "Holding",
-            Self::Thoughts => "what it thinks",
+            Self::Thoughts => "its thoughts",
         }
     }
 
@@ -277,7 +277,7 @@ impl ScreenView for Live {
             Action::NextPanel | Action::PreviousPanel => {
                 let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
                 self.panel = self.panel.moved(by);
-                let words = format!("the keys are on {}; z shows it alone", self.panel.name());
+                let words = format!("focus: {}; z shows only this panel", self.panel.name());
                 return Some(vec![Wish::Notice(SafeText::clean(&words, 100))]);
             }
             Action::Open if self.enter_tells_all(known, area) => {
@@ -304,7 +304,7 @@ impl ScreenView for Live {
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
-                let words = format!("Cancel {}? Only what is not being signed can be.", named(call));
+                let words = format!("Cancel {}? This works only until signing begins.", named(call));
                 let command = bardo_session::handle::Command::Cancel { call_id: call.call_id };
                 return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
             }

@@ -118,7 +118,7 @@ impl ScreenView for Logs {
             pen.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
         }
         if lines.is_empty() {
-            pen.pieces(line(inner, 0), &[(" Nothing of that kind yet.".to_owned(), Role::TextDim)]);
+            pen.pieces(line(inner, 0), &[(" No matching lines yet.".to_owned(), Role::TextDim)]);
         }
     }
 
@@ -153,7 +153,9 @@ impl ScreenView for Logs {
                     self.lines(known).find(|line| Some(name(line)) == self.selected).and_then(|line| line.call_id);
                 return Some(match call {
                     Some(call) => vec![Wish::OpenCall(call)],
-                    None => vec![Wish::Notice(SafeText::clean("j selects; a line of a call opens its story", 60))],
+                    None => {
+                        vec![Wish::Notice(SafeText::clean("select with j, k; a line of a call opens its details", 60))]
+                    }
                 });
             }
             Action::Copy => {

@@ -226,7 +226,7 @@ fn copied(call: &CallSeen) -> Wish {
 /// it. On a devnet the address is the console's own page, so the details of the call are opened instead.
 fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
     let Some(link) = story::link(call, known.page) else {
-        return vec![Wish::Notice(SafeText::clean("it has sent no transaction", 60))];
+        return vec![Wish::Notice(SafeText::clean("no transaction was sent", 60))];
     };
     let notice = Wish::Notice(SafeText::clean(&link, 200));
     match link.starts_with(story::OWN_PAGES) {

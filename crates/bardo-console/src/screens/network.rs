@@ -97,10 +97,10 @@ fn controls(known: &Known<'_>) -> Vec<(String, DevnetControl)> {
         let name = &chain.name;
         all.push((format!("mine 1 block on {name}"), DevnetControl::Mine { chain_id: chain.id, blocks: 1 }));
         all.push((format!("mine 10 blocks on {name}"), DevnetControl::Mine { chain_id: chain.id, blocks: 10 }));
-        all.push((format!("let an hour pass on {name}"), DevnetControl::Advance { chain_id: chain.id, seconds: 3600 }));
+        all.push((format!("advance {name} by an hour"), DevnetControl::Advance { chain_id: chain.id, seconds: 3600 }));
     }
     all.push(("stop the blocks".to_owned(), DevnetControl::Blocks { running: false }));
-    all.push(("let blocks come".to_owned(), DevnetControl::Blocks { running: true }));
+    all.push(("resume the blocks".to_owned(), DevnetControl::Blocks { running: true }));
     all.push(("market off".to_owned(), DevnetControl::Market { on: false }));
     all.push(("market on".to_owned(), DevnetControl::Market { on: true }));
     all.push(("market falls 3 %".to_owned(), DevnetControl::Crash { bps: 300 }));
@@ -228,7 +228,7 @@ impl NetworkScreen {
     fn run(&self, known: &Known<'_>) -> Vec<Wish> {
         let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
-            return notice("nothing can be changed from here: this console only watches");
+            return notice("this console is read-only: it cannot change anything");
         }
         let all = controls(known);
         match all.get(self.control.min(all.len().saturating_sub(1))) {
@@ -237,7 +237,7 @@ impl NetworkScreen {
                 wishes.extend(notice(words));
                 wishes
             }
-            None => notice("there is nothing to control here: this is no devnet"),
+            None => notice("no controls: this is not a devnet"),
         }
     }
 
@@ -258,7 +258,7 @@ impl NetworkScreen {
             let (mark, role) = mark_of(condition);
             // Until its endpoints are queried, the blocks of a chain show its state.
             let word = match (condition, chain.blocks.front()) {
-                ("", Some(_)) => "makes blocks",
+                ("", Some(_)) => "producing blocks",
                 ("", None) => "no block yet",
                 (asked, _) => asked,
             };
@@ -311,7 +311,7 @@ impl NetworkScreen {
                     all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
                 }
                 (answering @ 0..=1, configured) => {
-                    let what = format!("{answering} of {configured} endpoints answers: not cross-checked.");
+                    let what = format!("{answering} of {configured} endpoints responding: not cross-checked.");
                     all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
                 }
                 (_, _) => {}
@@ -333,7 +333,7 @@ impl NetworkScreen {
             }
         }
         if all.is_empty() {
-            all.push(Row::new("No chain yet.", Role::TextDim));
+            all.push(Row::new("No chains yet.", Role::TextDim));
         }
         all
     }
@@ -442,15 +442,18 @@ impl ScreenView for NetworkScreen {
                 }
             }
             if all.is_empty() {
-                let words =
-                    if self.filter.stands() { "Nothing fits the filter; Esc shows all." } else { "No market yet." };
+                let words = if self.filter.stands() {
+                    "Nothing matches the filter; Esc clears it."
+                } else {
+                    "No market data yet."
+                };
                 pen.text(line(inner, 0), inner.x, words, Role::TextDim);
             }
         }
         if !below.is_empty() {
             let all = controls(known);
             let selected = self.control.min(all.len().saturating_sub(1));
-            let right = [("Enter does it".to_owned(), Role::TextDim)];
+            let right = [("Enter runs it".to_owned(), Role::TextDim)];
             let inner = framed(pen, below, self.focus == Panel::Controls, "Devnet controls", &right);
             let visible = usize::from(inner.height);
             let offset = (selected + 1).saturating_sub(visible);

@@ -25,11 +25,13 @@ const SIDE_BY_SIDE: u16 = 110;
 const MOST_TALLER: usize = 12;
 /// Explanation shown while there is no order.
 const HOW: &[&str] = &[
-    "An auction: you sign what you pay and the least you take. Fillers bid while the price falls; who fills pays the gas.",
+    "An auction: you sign the amount you pay and the minimum you accept. Fillers bid while the price falls; the filler \
+     pays the gas.",
     "",
-    "A bridge order: what you pay is locked on one chain, a filler delivers on the other. Nobody delivers: you take it back.",
+    "A bridge order: your payment is locked on one chain, and a filler delivers on the other. If nobody delivers, you \
+     get a refund.",
     "",
-    "Both begin on screen 2, or when the Golem wants them.",
+    "You can start both on screen 2; the Golem can start them too.",
 ];
 
 /// Entry of the list, with the time of its first event in milliseconds since the Unix epoch.
@@ -246,7 +248,10 @@ impl Orders {
                         Role::Dialog,
                     ),
                     Row::new("order ", Role::TextDim).then(hash.clone(), Role::Dialog),
-                    Row::new("It is made void on chain, which costs gas. A filler may be quicker.", Role::Dialog),
+                    Row::new(
+                        "The cancellation is a transaction and costs gas. A filler may fill the order first.",
+                        Role::Dialog,
+                    ),
                 ];
                 let then = (tool, params(tool, hash, order.chain_id.to_string()));
                 let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
@@ -269,8 +274,11 @@ impl Orders {
                             Role::Dialog,
                         ),
                         Row::new("order ", Role::TextDim).then(id.clone(), Role::Dialog),
-                        Row::new("It is made void on chain, which costs gas. Nothing is locked yet.", Role::Dialog),
-                        Row::new("A relayer may be quicker.", Role::Dialog),
+                        Row::new(
+                            "The cancellation is a transaction and costs gas. Nothing is locked yet.",
+                            Role::Dialog,
+                        ),
+                        Row::new("A relayer may lock the funds first.", Role::Dialog),
                     ];
                     let then = (tool, params(tool, id, intent.source_chain.to_string()));
                     let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
@@ -293,8 +301,8 @@ impl Orders {
                     Row::new("settler ", Role::TextDim).then(intent.settler.to_string(), Role::Dialog),
                 ];
                 let then = (tool, params(tool, id, intent.source_chain.to_string()));
-                let way = Way { letter: 'r', words: "take the money back".to_owned(), then };
-                Ok(Ask::new("Take the money back?", facts, vec![way]))
+                let way = Way { letter: 'r', words: "refund it".to_owned(), then };
+                Ok(Ask::new("Refund this bridge order?", facts, vec![way]))
             }
         }
     }
@@ -302,7 +310,7 @@ impl Orders {
     /// Copies the address of the entry's transaction and shows it.
     fn look_at(entry: Entry<'_>, known: &Known<'_>) -> Vec<Wish> {
         let notice = |words: &str| Wish::Notice(SafeText::clean(words, 200));
-        let Some(place) = entry.settled() else { return vec![notice("nothing of it is on a chain yet")] };
+        let Some(place) = entry.settled() else { return vec![notice("it has no transaction on chain yet")] };
         let link = transaction_link(place.chain_id, place.hash, known.page);
         vec![Wish::Copy(link.clone()), notice(&link)]
     }
@@ -310,9 +318,9 @@ impl Orders {
     fn ask_about(&mut self, known: &Known<'_>) -> Vec<Wish> {
         let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
-            return notice("nothing can be changed from here: this console only watches");
+            return notice("this console is read-only: it cannot change anything");
         }
-        let Some(entry) = self.selected(known) else { return notice("there is no order here") };
+        let Some(entry) = self.selected(known) else { return notice("no order is selected") };
         self.chosen = Some(entry.hash());
         match self.question(entry, known) {
             Ok(ask) => {
@@ -374,9 +382,9 @@ impl ScreenView for Orders {
             }
             if all.is_empty() {
                 let words = if self.filter.stands() {
-                    "No order fits the filter; Esc shows all."
+                    "No order matches the filter; Esc clears it."
                 } else {
-                    "No order yet. A swap that prefers an auction, or a bridge, stands here while it is open and after."
+                    "No orders yet. Auctions and bridge orders are listed here, open and past."
                 };
                 rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             }
@@ -400,7 +408,7 @@ impl ScreenView for Orders {
             }
             model.draw(pen, details, now, keys);
         } else {
-            pen.frame(details, &[("How orders go".to_owned(), Role::Title)], &[], Role::Border);
+            pen.frame(details, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
             let inner = Rect {
                 x: details.x + 2.min(details.width),
                 y: details.y + 1.min(details.height),

@@ -144,9 +144,9 @@ impl Portfolio {
     }
 
     fn ask_to_revoke(&mut self, known: &Known<'_>) -> Vec<Wish> {
-        let Some(allowance) = self.allowance(known) else { return vec![notice("there is no allowance to take back")] };
+        let Some(allowance) = self.allowance(known) else { return vec![notice("no allowance is selected")] };
         if known.watch_only {
-            return vec![notice("nothing can be changed from here: this console only watches")];
+            return vec![notice("this console is read-only: it cannot change anything")];
         }
         let who = allowance.label.as_ref().map_or_else(|| allowance.spender.to_string(), ToString::to_string);
         let facts = vec![
@@ -161,8 +161,8 @@ impl Portfolio {
             "chain": allowance.chain_id.to_string(),
             "spender": allowance.spender.to_string(),
         });
-        let way = Way { letter: 'r', words: "take it back".to_owned(), then: params };
-        self.ask = Some(Ask::new("Take an allowance back?", facts, vec![way]).opened(known.machine_millis));
+        let way = Way { letter: 'r', words: "revoke it".to_owned(), then: params };
+        self.ask = Some(Ask::new("Revoke this allowance?", facts, vec![way]).opened(known.machine_millis));
         Vec::new()
     }
 
@@ -183,7 +183,7 @@ impl Portfolio {
                     dry_run: false,
                     idempotency_key: None,
                 };
-                vec![Wish::Send(Box::new(command)), notice("asked to take the allowance back; its card is on Live")]
+                vec![Wish::Send(Box::new(command)), notice("revocation requested; its card is on Live")]
             }
         }
     }
@@ -200,7 +200,7 @@ fn notice(words: &str) -> Wish {
 /// Note on an exact Permit2 allowance: it outlives an order that ends without a fill.
 fn for_orders(allowance: &AllowanceNow) -> Piece {
     match allowance.promised {
-        Some(promised) if promised.is_zero() => ("  no order needs it".to_owned(), Role::StateCare),
+        Some(promised) if promised.is_zero() => ("  not needed by any order".to_owned(), Role::StateCare),
         Some(_) => ("  for signed orders".to_owned(), Role::TextDim),
         None => (String::new(), Role::TextDim),
     }
@@ -224,7 +224,7 @@ fn allowance_rows(known: &Known<'_>, area: Rect) -> usize {
 fn draw_silent(pen: &mut Pen<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
     let Some(last) = area.height.checked_sub(1).filter(|_| !silent.is_empty()) else { return area };
     let names: Vec<String> = silent.iter().map(|token| format!("{} on {}", token.symbol, token.chain)).collect();
-    let words = format!("? Not told    {}", names.join(", "));
+    let words = format!("? Unknown     {}", names.join(", "));
     pen.row(line(area, last), &cut(&[(words, Role::StateCare)], area.width.into()), &[]);
     Rect { height: last, ..area }
 }
@@ -323,7 +323,7 @@ impl Portfolio {
             }
         }
         if all.is_empty() {
-            let words = if self.filter.stands() { "nothing fits the filter" } else { "nothing held" };
+            let words = if self.filter.stands() { "nothing matches the filter" } else { "no holdings" };
             pen.text(line(inner, 0), inner.x, words, Role::TextDim);
         }
     }
@@ -337,15 +337,15 @@ impl Portfolio {
         let selected = self.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
-        let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
+        let right = if count.is_empty() { vec![("x revokes".to_owned(), Role::TextDim)] } else { count };
         let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
-        let inner = framed(pen, area, focused, &format!("Others may take {}{of}", all.len()), &right);
+        let inner = framed(pen, area, focused, &format!("Allowances {}{of}", all.len()), &right);
         let inner = draw_silent(pen, inner, silent);
         if all.is_empty() {
             let words = match known.snapshot {
-                Some(_) if !every.is_empty() => "Nobody that fits the filter.",
-                Some(_) if silent.is_empty() => "Nobody may take anything.",
-                Some(_) => "Of the others nobody may take anything.",
+                Some(_) if !every.is_empty() => "No allowance matches the filter.",
+                Some(_) if silent.is_empty() => "No allowances.",
+                Some(_) => "The other tokens have no allowances.",
                 None => "Not known yet.",
             };
             rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
@@ -504,7 +504,7 @@ impl ScreenView for Portfolio {
             if at.y == plan.allowances.y {
                 // The text at the upper edge is a button.
                 let from_right = plan.allowances.right().saturating_sub(at.x);
-                if usize::from(from_right) <= width("x takes back") + 3 {
+                if usize::from(from_right) <= width("x revokes") + 3 {
                     return self.ask_to_revoke(known);
                 }
             } else if row < count && row < offset + visible {

@@ -98,7 +98,7 @@ impl Tools {
     fn open(&mut self, known: &Known<'_>) -> Vec<Wish> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
-            let words = "this tool signs: run it from screen 2, with a preview";
+            let words = "this tool signs: run it on screen 2, with a preview";
             return vec![Wish::Notice(SafeText::clean(words, 120))];
         }
         let mut form = Form::of(tool);
@@ -140,7 +140,7 @@ impl Tools {
         let may = match tool.capability {
             CapabilityTier::Read => ("reads; signs nothing", Role::StateGood),
             CapabilityTier::Write => ("signs, inside the policy", Role::StateCare),
-            CapabilityTier::Privileged => ("changes who holds authority; always asks you", Role::StateBad),
+            CapabilityTier::Privileged => ("changes who has authority; always asks you", Role::StateBad),
         };
         let checks: Vec<&str> = tool.checks.iter().map(|check| check_word(*check)).collect();
         let sets: Vec<&str> = tool.profiles.iter().map(|profile| profile.as_str()).collect();
@@ -149,7 +149,7 @@ impl Tools {
             Row::default(),
             fact("may", may.0.to_owned(), may.1),
             fact("risk", risk_words(tool.risk_tier).to_owned(), Role::Text),
-            fact("takes", format!("less than {} s, as a rule", tool.tick_budget.limit_millis() / 1000), Role::Text),
+            fact("takes", format!("usually less than {} s", tool.tick_budget.limit_millis() / 1000), Role::Text),
             fact("counts as", tool.action_class.to_string().replace('-', " "), Role::Text),
             fact("checks", checks.join(", "), Role::Text),
             fact("tool sets", sets.join(", "), Role::Text),
@@ -161,24 +161,24 @@ impl Tools {
         all.push(Row::default());
         let guideline = tool.guidelines.iter().find(|(of, _)| *of == phase).map(|(_, words)| words.as_str());
         all.push(Row::new(format!("In this phase, {}: ", phase_words(phase)), Role::Title));
-        all.push(Row::new(guideline.unwrap_or("nothing is said for it"), Role::Text));
+        all.push(Row::new(guideline.unwrap_or("no guideline"), Role::Text));
         for (of, words) in tool.guidelines.iter().filter(|(of, _)| *of != phase) {
             all.push(Row::new(format!("{}: ", phase_words(*of)), Role::TextDim).then(words.as_str(), Role::TextDim));
         }
         all.push(Row::default());
-        all.push(Row::new("Takes (* must be given)", Role::Title));
+        all.push(Row::new("Input (* required)", Role::Title));
         all.extend(schema_rows(&tool.input_schema));
-        all.push(Row::new("Gives", Role::Title));
+        all.push(Row::new("Output", Role::Title));
         all.extend(schema_rows(&tool.output_schema));
         all
     }
 
     fn answer_rows(&self) -> Vec<Row> {
         if self.asking {
-            return vec![Row::new("▸ asking…", Role::Chart)];
+            return vec![Row::new("▸ running…", Role::Chart)];
         }
         let Some(answer) = &self.answer else {
-            return vec![Row::new("Enter runs it. It reads only.", Role::TextDim)];
+            return vec![Row::new("Enter runs it. It is read-only.", Role::TextDim)];
         };
         let mut all = Vec::new();
         match &answer.error {
@@ -206,9 +206,9 @@ impl Tools {
 /// Display text of a risk tier.
 const fn risk_words(tier: RiskTier) -> &'static str {
     match tier {
-        RiskTier::Layer1 => "low: it looks, and changes nothing",
-        RiskTier::Layer2 => "middle: it moves money inside your limits",
-        RiskTier::Layer3 => "high: it moves much, or changes who may",
+        RiskTier::Layer1 => "low: it only reads",
+        RiskTier::Layer2 => "medium: it moves money within your limits",
+        RiskTier::Layer3 => "high: it moves large amounts or changes authority",
     }
 }
 
@@ -298,8 +298,8 @@ impl ScreenView for Tools {
             }
             if entries.is_empty() {
                 let words = match (known.ready.is_some(), self.filter.stands()) {
-                    (true, true) => "No tool fits the filter; Esc shows all.",
-                    (true, false) => "No tool in this set.",
+                    (true, true) => "No tool matches the filter; Esc clears it.",
+                    (true, false) => "No tools in this set.",
                     (false, _) => "Not known yet.",
                 };
                 pen.text(line(inner, 0), inner.x, words, Role::TextDim);

@@ -197,7 +197,7 @@ impl Trade {
             return vec![self.ask_preview(&name, params, true, known)];
         }
         if known.watch_only {
-            return notice("nothing can be done from here: this console only watches");
+            return notice("this console is read-only: it cannot trade");
         }
         if self.offered(&params, known) {
             return vec![Wish::OpenOffer];
@@ -254,7 +254,7 @@ impl Trade {
     fn close_outdated(&mut self, known: &Known<'_>) {
         let moves_other = |preview: &mut Preview| preview.key().is_some() && preview.money != known.money;
         if self.preview.take_if(moves_other).is_some() {
-            self.remark = Some("Whose money moves has changed: preview it again.".to_owned());
+            self.remark = Some("The kind of money has changed: preview again.".to_owned());
         }
     }
 }
@@ -299,7 +299,7 @@ impl ScreenView for Trade {
                         rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                     }
                     let words = match (self.writes(known), self.can_be_done(known)) {
-                        (false, _) => "[ Ask ]",
+                        (false, _) => "[ Run ]",
                         (true, false) => "[ Preview ]",
                         (true, true) => "[ Decide… ]",
                     };

@@ -204,7 +204,8 @@ impl State {
         for (_, intent) in self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
             let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));
             let (from, to) = (&intent.source_chain, &intent.destination_chain);
-            lines.push(format!("bridge {amount} {} {from} → {to} is under way, order {hash}", intent.token_in.symbol));
+            lines
+                .push(format!("bridge {amount} {} {from} → {to} is in progress, order {hash}", intent.token_in.symbol));
         }
         lines
     }

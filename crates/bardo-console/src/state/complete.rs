@@ -10,10 +10,10 @@ use bardo_session::handle::PromptCommand;
 const PLAIN: &[(&str, &str)] = &[
     ("swap", "swap AMOUNT FROM TO [on CHAIN]"),
     ("quote", "quote AMOUNT FROM TO [on CHAIN]"),
-    ("balances", "what the wallet holds"),
+    ("balances", "balances of the wallet"),
     ("price", "price TOKEN [on CHAIN]"),
-    ("remember", "remember WORDS: search what the Golem remembers"),
-    ("playbook", "playbook WORDS: search the Golem's papers; playbook changes; playbook undo NUMBER"),
+    ("remember", "remember WORDS: search the Golem's memory"),
+    ("playbook", "playbook WORDS: search the playbook; playbook changes; playbook undo NUMBER"),
 ];
 
 /// Completion candidate with a description.
@@ -95,7 +95,7 @@ fn following<'a>(
     let mut all = Vec::new();
     let Some(command) = names.commands.iter().find(|command| command.name.as_str() == tool) else {
         if tool == "scenario" && kind.is_none() {
-            all.extend(names.shows.iter().map(|show| of(show, "play this show")));
+            all.extend(names.shows.iter().map(|show| of(show, "play this scenario")));
         }
         return all;
     };

@@ -155,7 +155,7 @@ impl Decision {
             // A warning with a different text must be read again.
             if self.unread(question) > 0 && self.picked.is_some_and(AnswerKind::is_approval) {
                 self.unpick();
-                self.hint = Some(SafeText::clean("simulated again: there is something new to read", 100));
+                self.hint = Some(SafeText::clean("simulated again: there is a new warning to read", 100));
                 self.hurried = false;
             }
             return;
@@ -167,8 +167,8 @@ impl Decision {
         self.read.clear();
         self.changed.clone_from(&question.changed);
         let words = match approves {
-            true => "simulated again with a worse result: read what changed; nothing is picked any more",
-            false => "simulated again with a worse result: read what changed",
+            true => "simulated again with a worse result: read the changes and pick again",
+            false => "simulated again with a worse result: read the changes",
         };
         self.hint = Some(SafeText::clean(words, 100));
         self.drawn_at = None;
@@ -218,9 +218,9 @@ impl Decision {
     fn hidden(&self) -> Option<String> {
         match self.unseen() {
             Some(0) => None,
-            Some(1) => Some("one line of it was not on the screen yet: j k show it, z shows all".to_owned()),
-            Some(many) => Some(format!("{many} lines of it were not on the screen yet: j k show them, z shows all")),
-            None => Some("what you would approve is not on the screen: make the terminal larger".to_owned()),
+            Some(1) => Some("you have not seen one line yet: j k scroll, z shows all".to_owned()),
+            Some(many) => Some(format!("you have not seen {many} lines yet: j k scroll, z shows all")),
+            None => Some("the request is not on the screen: make the terminal larger".to_owned()),
         }
     }
 
@@ -359,7 +359,7 @@ impl Decision {
     fn mark(&mut self, question: &Question) -> Taken {
         match question.to_read.iter().find(|one| !self.read.contains(&one.text)) {
             Some(next) => drop(self.read.insert(next.text.clone())),
-            None => self.hint = Some(SafeText::clean("everything is marked as read", 60)),
+            None => self.hint = Some(SafeText::clean("all warnings are marked as read", 60)),
         }
         Taken::Stays
     }
@@ -379,7 +379,7 @@ impl Decision {
         let offered = question.answers.iter().find(|offered| offered.kind == kind);
         let why_not = match offered {
             Some(offered) => offered.why_not.clone(),
-            None => Some(SafeText::clean("not for this question", 40)),
+            None => Some(SafeText::clean("not available for this decision", 40)),
         };
         if let Some(why) = why_not {
             self.hint = Some(SafeText::clean(&format!("not available: {why}"), 200));
@@ -398,7 +398,7 @@ impl Decision {
 
     fn do_it(&mut self, question: &Question) -> Taken {
         let Some(kind) = self.picked else {
-            self.hint = Some(SafeText::clean("nothing is picked: a letter picks, Enter does it", 60));
+            self.hint = Some(SafeText::clean("nothing is picked: pick with a letter, then press Enter", 60));
             return Taken::Stays;
         };
         // Since the choice, the terminal may have another size, and a warning another text.
@@ -417,7 +417,7 @@ impl Decision {
             return Taken::Stays;
         }
         if question.needs_password && kind.lets_through() && self.secret.is_empty() {
-            self.hint = Some(SafeText::clean("type the password of your key; nothing of it is shown", 100));
+            self.hint = Some(SafeText::clean("type the password of your key; it is not shown", 100));
             return Taken::Stays;
         }
         let answer = match kind {
@@ -437,7 +437,7 @@ impl Decision {
             }
             Ok(OperatorAnswer::Similar { .. }) if !self.again => {
                 self.again = true;
-                let words = "this lets more than one action pass without asking: Enter again gives it";
+                let words = "this approves several actions without asking: press Enter again";
                 self.hint = Some(SafeText::clean(words, 100));
                 Taken::Stays
             }
@@ -468,22 +468,22 @@ impl Decision {
 /// # Errors
 /// A message if the request has no amount, or if the text is not a positive number below it.
 fn smaller(question: &Question, amount: String) -> Result<OperatorAnswer, &'static str> {
-    let About::Action(action) = &question.about else { return Err("this question has no amount") };
-    let Some((asked, _)) = &action.amount else { return Err("this action has no amount to make smaller") };
-    let Ok(wanted) = amount.parse::<Decimal>() else { return Err("a smaller amount is a number such as 0.25") };
+    let About::Action(action) = &question.about else { return Err("this decision has no amount") };
+    let Some((asked, _)) = &action.amount else { return Err("this action has no amount to reduce") };
+    let Ok(wanted) = amount.parse::<Decimal>() else { return Err("type a number such as 0.25") };
     match asked.parse::<Decimal>() {
-        Ok(asked) if wanted >= asked => Err("that is not below the amount asked for"),
-        _ if wanted <= Decimal::ZERO => Err("a smaller amount must be above zero"),
+        Ok(asked) if wanted >= asked => Err("type less than the requested amount"),
+        _ if wanted <= Decimal::ZERO => Err("type an amount above zero"),
         _ => Ok(OperatorAnswer::Smaller { amount }),
     }
 }
 
 const PASSWORD: &str = "password of your key (not shown)";
 const CONFIRM: &str = "to confirm";
-const MINUTES: &str = "for how many minutes";
-const TOTAL: &str = "up to how many dollars in all";
+const MINUTES: &str = "minutes";
+const TOTAL: &str = "total limit in dollars";
 const AMOUNT: &str = "the smaller amount";
-const REASON: &str = "why (told to the Golem; may be empty)";
+const REASON: &str = "reason (sent to the Golem; optional)";
 
 /// Text fields of an answer; `None` if it needs none.
 fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
@@ -504,9 +504,9 @@ fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
 }
 
 fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAnswer, &'static str> {
-    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or("type for how many minutes")?;
-    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or("type for how many minutes")?;
-    let total: Usd = total.and_then(|text| text.parse().ok()).ok_or("type up to how many dollars in all")?;
+    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or("type the number of minutes")?;
+    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or("type the number of minutes")?;
+    let total: Usd = total.and_then(|text| text.parse().ok()).ok_or("type the total limit in dollars")?;
     Ok(OperatorAnswer::Similar { millis, total })
 }
 

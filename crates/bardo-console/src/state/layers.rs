@@ -163,7 +163,7 @@ impl State {
                 // A filtered list shows only matches, so the next match is the next row.
                 if !self.screens.get(screen).is_some_and(|view| view.has_filter()) {
                     if screen.does(action) {
-                        self.say("no filter stands: / sets one");
+                        self.say("no filter is set: / sets one");
                     }
                     return Vec::new();
                 }
@@ -200,7 +200,7 @@ impl State {
             Action::Palette => self.layers.push(Layer::Palette { field: Field::default(), at: 0 }),
             Action::Decide => match self.questions.first().map(|question| question.number) {
                 Some(number) => self.open_decision(number),
-                None => self.say("no decision waits"),
+                None => self.say("no decision is waiting"),
             },
             Action::Freeze => {
                 self.frozen = match self.frozen.take() {
@@ -257,7 +257,7 @@ impl State {
     /// Pauses the Golem at once. Resuming requires an approval.
     fn pause(&mut self) -> Vec<Effect> {
         if self.watch_only {
-            self.say("this console only watches: Ctrl-X stops, and nothing else can be changed from it");
+            self.say("this console is read-only: only Ctrl-X (stop) works");
             return Vec::new();
         }
         match self.stop() {
@@ -272,7 +272,7 @@ impl State {
     fn anywhere(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Hold if self.replaying() => {
-                self.say("this is a recording: there is nothing to stop in it");
+                self.say("this is a recording: there is nothing to stop");
                 Vec::new()
             }
             Action::Hold => {
@@ -284,7 +284,7 @@ impl State {
             Action::Redraw => vec![Effect::Redraw],
             Action::Suspend if self.may_suspend => vec![Effect::Suspend],
             Action::Suspend => {
-                self.say("Ctrl-Z is off where real money moves: it would also stop the Golem");
+                self.say("Ctrl-Z is off with real money: it would also stop the Golem");
                 Vec::new()
             }
             _ => Vec::new(),
@@ -398,7 +398,7 @@ impl State {
             Meant::Again => match self.show() {
                 Some(name) => vec![self.send(Command::Scenario { name })],
                 None => {
-                    self.say("no show plays: scenario finds one");
+                    self.say("no scenario is running: `scenario` lists them");
                     Vec::new()
                 }
             },
@@ -469,7 +469,7 @@ impl State {
                             vec![Effect::Copy(link)]
                         }
                         None => {
-                            self.say("it has sent no transaction");
+                            self.say("no transaction was sent");
                             Vec::new()
                         }
                     };
@@ -553,7 +553,7 @@ impl State {
             }
             Taken::Later if number == OFFER_NUMBER => {
                 self.layers.pop();
-                self.say("later: it waits until the offer expires; a opens it again");
+                self.say("later: the offer stays open until it expires; a opens it again");
                 Vec::new()
             }
             Taken::Later => {
@@ -562,7 +562,7 @@ impl State {
                 let goes = question.filter(|question| question.passes_by_itself).and_then(|question| question.ends_at);
                 let words = match goes {
                     Some(ends) => format!("later: it {}", ends_words(ends, true, self.known().live(), usize::MAX)),
-                    None => "later: the question keeps waiting".to_owned(),
+                    None => "later: the decision keeps waiting".to_owned(),
                 };
                 self.say(&words);
                 Vec::new()
@@ -572,7 +572,7 @@ impl State {
                 let next = at.and_then(|at| self.questions.get(at + 1)).or_else(|| self.questions.first());
                 match next.map(|question| question.number) {
                     Some(next) if next != number => self.open_decision(next),
-                    _ => self.say("there is no other question"),
+                    _ => self.say("there is no other decision"),
                 }
                 Vec::new()
             }
@@ -586,7 +586,7 @@ impl State {
                 _ => Vec::new(),
             },
             Taken::Answer(_) if self.watch_only => {
-                self.say("this console only watches: nothing can be answered from it");
+                self.say("this console is read-only: it cannot answer decisions");
                 Vec::new()
             }
             Taken::Answer(answer) => {

@@ -94,12 +94,12 @@ pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
 
 fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &'static str, String)> {
     Some(match kind {
-        EventKind::ToolStart(start) => (Level::Detail, "tool:start", format!("{} begins", start.tool_name)),
+        EventKind::ToolStart(start) => (Level::Detail, "tool:start", format!("{} started", start.tool_name)),
         EventKind::ToolUpdate(update) => {
             (Level::Detail, "tool:update", format!("{} ({}/{})", update.step, update.index, update.of))
         }
         EventKind::ToolOverrun(overrun) => {
-            (Level::Care, "tool:overrun", format!("takes longer than {} ms; it goes on", overrun.budget_ms))
+            (Level::Care, "tool:overrun", format!("slower than {} ms; still running", overrun.budget_ms))
         }
         EventKind::ToolError(failed) => (Level::Bad, "tool:error", format!("not done: {}", failure_words(failed))),
         EventKind::ToolEnd(end) => {
@@ -115,11 +115,11 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         }
         EventKind::PermitRefused(refused) => {
             let why = offer_words(refused.code, refused.why.as_str());
-            (Level::Care, "permit:refused", format!("the simulated offer no longer serves: {why}"))
+            (Level::Care, "permit:refused", format!("the simulated offer is no longer usable: {why}"))
         }
         EventKind::ApprovalRequested(asked) => {
-            let silence = if asked.passes_by_itself { "; without a no it goes ahead" } else { "" };
-            (Level::Care, "approval:requested", format!("you are asked: {}{silence}", asked.title))
+            let silence = if asked.passes_by_itself { "; it goes ahead unless you refuse" } else { "" };
+            (Level::Care, "approval:requested", format!("needs your decision: {}{silence}", asked.title))
         }
         EventKind::ApprovalResolved(resolved) => answer_line(resolved),
         EventKind::TxUpdate(update) => transaction_line(update),
@@ -168,7 +168,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             (level, "golem:memory", format!("{} similar past trades{told}", hits.similar))
         }
         EventKind::DirectiveChanged(changed) => {
-            let how = if changed.undone { "taken back" } else { "changed" };
+            let how = if changed.undone { "undone" } else { "changed" };
             (Level::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
         }
         EventKind::Caption(caption) => (Level::Plain, "show:caption", caption.text.to_string()),

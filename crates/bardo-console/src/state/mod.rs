@@ -135,7 +135,7 @@ impl Attention {
         match self {
             Self::None => b"",
             Self::Bell => b"\x07",
-            Self::Notify => b"\x1b]9;Bardo: something waits for you\x07",
+            Self::Notify => b"\x1b]9;Bardo: a decision waits for you\x07",
         }
     }
 }
@@ -359,7 +359,7 @@ impl State {
             }
             Input::Terminate => self.leave(LeaveMode::Finish),
             Input::CannotSuspend => {
-                self.say("Ctrl-Z: there is no shell behind this terminal to go back to");
+                self.say("Ctrl-Z: this terminal has no shell to return to");
                 Vec::new()
             }
         }
@@ -425,7 +425,7 @@ impl State {
                 Vec::new()
             }
             Wish::Confirm { .. } if self.watch_only => {
-                self.say("this console only watches: nothing can be changed from it");
+                self.say("this console is read-only: it cannot change anything");
                 Vec::new()
             }
             Wish::Confirm { title, command } => {
@@ -451,7 +451,7 @@ impl State {
 
     fn go_to(&mut self, screen: ScreenId) -> Vec<Effect> {
         if self.screens.get(screen).is_none() {
-            self.say(&format!("there is no screen {} in this build", screen.name()));
+            self.say(&format!("this build has no screen {}", screen.name()));
             return Vec::new();
         }
         self.screen = screen;

@@ -39,7 +39,7 @@ impl State {
                     effects.extend(self.call_for_attention());
                 }
                 if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
-                    self.say("a decision waits for you: a opens it");
+                    self.say("a decision waits for you: press a to open it");
                 }
                 self.follow_question();
             }
@@ -226,7 +226,7 @@ impl State {
         self.list_offer();
         match opened {
             Some(question) => self.show_decision(&question),
-            None => self.say("this offer is over: preview it again"),
+            None => self.say("this offer has expired: preview it again"),
         }
     }
 

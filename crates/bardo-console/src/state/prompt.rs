@@ -39,30 +39,30 @@ pub struct Entry {
 
 /// Commands without arguments or with common ones: text to type, and effect.
 const ENTRIES: &[(&str, &str)] = &[
-    ("halt", "nothing is signed but revocations and cancellations"),
-    ("pause", "nothing new begins"),
-    ("exit-only", "only selling and revoking pass"),
-    ("flatten", "sells what is held, within the limits; asks first where money is real"),
-    ("stop", "hold: no new signature from now on; then choose"),
-    ("stop revoke", "the Golem's keys are taken away until the program is started anew"),
+    ("halt", "sign only revocations and cancellations"),
+    ("pause", "start no new actions"),
+    ("exit-only", "allow only sales and revocations"),
+    ("flatten", "sell all holdings; asks first with real money"),
+    ("stop", "hold: stop all new signatures, then choose"),
+    ("stop revoke", "revoke the Golem's session keys until a restart"),
     ("resume", "lift the stop; asks for a decision"),
-    ("paper", "do everything on paper, sign nothing"),
-    ("paper off", "sign again; asks for a decision"),
+    ("paper", "simulate every action, sign nothing"),
+    ("paper off", "resume signing; asks for a decision"),
     ("breaker reset", "close the failure breaker; asks for a decision"),
-    ("mine", "make a block on ethereum (devnet): mine [BLOCKS] [base]"),
-    ("advance 3600", "let an hour pass on ethereum (devnet): advance SECONDS [base]"),
-    ("market off", "the market stands still (devnet)"),
-    ("market on", "the market trades (devnet)"),
-    ("crash 300", "prices fall by 3 % (devnet): crash BPS"),
-    ("spike 300", "prices rise by 3 % for a while (devnet): spike BPS"),
-    ("blocks off", "blocks come only when asked (devnet)"),
-    ("blocks on", "blocks come by the clock (devnet)"),
-    ("seek 50", "to the middle of a recording: seek PERCENT"),
-    ("scenario", "choose a show: scenario NAME"),
-    ("restart", "the present show from its beginning"),
-    ("step", "the next moment of a show, where they come one by one"),
+    ("mine", "mine a block on ethereum (devnet): mine [BLOCKS] [base]"),
+    ("advance 3600", "advance ethereum by an hour (devnet): advance SECONDS [base]"),
+    ("market off", "stop the market's trades (devnet)"),
+    ("market on", "resume the market's trades (devnet)"),
+    ("crash 300", "drop prices by 3 % (devnet): crash BPS"),
+    ("spike 300", "raise prices by 3 % for a while (devnet): spike BPS"),
+    ("blocks off", "produce blocks only on request (devnet)"),
+    ("blocks on", "produce blocks by the clock (devnet)"),
+    ("seek 50", "go to the middle of a recording: seek PERCENT"),
+    ("scenario", "choose a scenario: scenario NAME"),
+    ("restart", "restart the current scenario"),
+    ("step", "play the next step of a scenario run with --step"),
     ("export trades", "write all trades to a CSV file"),
-    ("help", "the keys and what they do"),
+    ("help", "list the keys"),
     ("quit", "leave"),
 ];
 
@@ -102,8 +102,8 @@ pub fn meant(line: &str) -> Meant {
         ("exit-only", why) => raise(StopLevel::ExitOnly, why),
         ("flatten", why) => raise(StopLevel::Flatten, why),
         ("revoke", _) => Meant::Wrong(
-            "nothing is revoked and nothing is stopped: `stop revoke` takes the Golem's keys away; an allowance is taken \
-             back with x, where it is selected"
+            "nothing is revoked and nothing is stopped: `stop revoke` revokes the Golem's session keys; to revoke an \
+             allowance, select it and press x"
                 .to_owned(),
         ),
         ("resume", []) => send(Command::AskToLower { level: None }),
@@ -124,7 +124,7 @@ pub fn meant(line: &str) -> Meant {
         ("spike", [bps]) => shock(bps, |bps| DevnetControl::Spike { bps }),
         ("seek", [percent]) => match percent.trim_end_matches('%').parse() {
             Ok(percent @ 0..=100) => send(Command::Replay(ReplayControl::Seek { percent })),
-            _ => Meant::Wrong(format!("`{percent}` is no place from 0 to 100")),
+            _ => Meant::Wrong(format!("`{percent}` is not a percentage from 0 to 100")),
         },
         ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
         ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
@@ -134,15 +134,15 @@ pub fn meant(line: &str) -> Meant {
         (word, []) => match ScreenId::ALL.into_iter().find(|screen| screen.name().eq_ignore_ascii_case(word)) {
             Some(screen) => Meant::GoTo(screen),
             None => match near_miss(word) {
-                Some(near) => {
-                    Meant::Wrong(format!("no command `{word}`; did you mean `{near}`? Say more to tell the Golem"))
-                }
+                Some(near) => Meant::Wrong(format!(
+                    "no command `{word}`; did you mean `{near}`? For a message to the Golem, write more words"
+                )),
                 None => say(line),
             },
         },
         (word, _) => match nearest(word, LADDER.iter().copied()) {
             Some(near) => Meant::Wrong(format!(
-                "`{word}` is nearly `{near}`, and nothing is stopped; begin with another word to tell the Golem"
+                "`{word}` looks like `{near}`; nothing was stopped. For a message to the Golem, begin with another word"
             )),
             None => say(line),
         },
@@ -165,14 +165,14 @@ fn devnet(rest: &[&str], usual: &str, control: impl FnOnce(u64, u32) -> DevnetCo
     let count = rest.iter().find(|word| **word != "base" && **word != "ethereum").copied().unwrap_or(usual);
     match count.parse() {
         Ok(count) => Meant::Send(Box::new(Command::Devnet(control(chain, count)))),
-        Err(_) => Meant::Wrong(format!("`{count}` is no number")),
+        Err(_) => Meant::Wrong(format!("`{count}` is not a number")),
     }
 }
 
 fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
     match bps.parse() {
         Ok(bps @ 1..=9_900) => Meant::Send(Box::new(Command::Devnet(control(bps)))),
-        _ => Meant::Wrong(format!("`{bps}` is no number of basis points from 1 to 9900")),
+        _ => Meant::Wrong(format!("`{bps}` is not a number of basis points from 1 to 9900")),
     }
 }
 
@@ -181,7 +181,7 @@ fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
 pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
     let shows = shows.iter().map(|show| {
         let name = format!("scenario {show}");
-        Entry { about: "play this show from its beginning", meant: meant(&name), name }
+        Entry { about: "play this scenario from its beginning", meant: meant(&name), name }
     });
     let commands = ENTRIES.iter().map(|(name, about)| Entry { name: (*name).to_owned(), about, meant: meant(name) });
     let screens = ScreenId::ALL.into_iter().map(|screen| Entry {

@@ -30,29 +30,29 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     };
     let told = match kind {
         Kind::PermitIssued => match text("needs").as_str() {
-            "approval" => format!("simulated, asks you: {}", text("expected_outcome")),
-            "delay" => format!("simulated, waits for your no: {}", text("expected_outcome")),
-            "notify" => format!("simulated, and you are told when it is done: {}", text("expected_outcome")),
+            "approval" => format!("simulated, needs your approval: {}", text("expected_outcome")),
+            "delay" => format!("simulated, goes ahead unless you refuse: {}", text("expected_outcome")),
+            "notify" => format!("simulated, you are notified afterwards: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
         Kind::PermitConsumed => {
             let consent = match text("consent").as_str() {
                 "none" => "within the limits".to_owned(),
                 "always" => "by --approve always".to_owned(),
-                other => format!("consent: {}", other.replace('_', " ")),
+                other => format!("approval: {}", other.replace('_', " ")),
             };
-            format!("signing begins, {consent}; nonce {}", text("nonce"))
+            format!("signing started, {consent}; nonce {}", text("nonce"))
         }
-        Kind::PermitRehearsed => format!("rehearsed, and nothing was signed: {}", text("expected_outcome")),
+        Kind::PermitRehearsed => format!("dry run, nothing was signed: {}", text("expected_outcome")),
         Kind::PermitRefused => format!("the offer was refused: {}", text("why")),
         Kind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
-        Kind::ActionOvertaken => "nothing was refused: another action came between, it is prepared anew".to_owned(),
+        Kind::ActionOvertaken => "overtaken by another action; prepared again".to_owned(),
         Kind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
         Kind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
         Kind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
         Kind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
         Kind::ApprovalRequested if text("passes_by_itself") == "true" => {
-            format!("you were asked, and silence lets it pass: {}", text("asked"))
+            format!("you were asked; it goes ahead unless you refuse: {}", text("asked"))
         }
         Kind::ApprovalRequested => format!("you were asked: {}", text("asked")),
         Kind::ApprovalResolved => {
@@ -62,15 +62,17 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             let by = text("by").replace('_', " ");
             format!("signed {}, {} of {}, by {by}", short(&text("hash")), text("leg"), text("of"))
         }
-        Kind::TxOutbid => format!("outbid {} by {}, for a higher fee", short(&text("replaces")), short(&text("hash"))),
+        Kind::TxOutbid => {
+            format!("replaced {} by {}, with a higher fee", short(&text("replaces")), short(&text("hash")))
+        }
         Kind::OrderSigned => format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome")),
         Kind::OrderEnded => {
-            let agrees = if text("matched") == "false" { "; not as it was to be ✕" } else { "" };
+            let agrees = if text("matched") == "false" { "; not as declared ✕" } else { "" };
             format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
         }
         Kind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
-        Kind::HaltLowered => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
-        Kind::KeysRevoked => format!("the Golem's keys were taken away by {}{}", text("by"), said("reason")),
+        Kind::HaltLowered => format!("stop ladder lowered to {} by {}", none_or(&text("level")), text("by")),
+        Kind::KeysRevoked => format!("the Golem's session keys were revoked by {}{}", text("by"), said("reason")),
         Kind::PolicyAdopted => format!("policy {} in force", text("name")),
         Kind::PolicyTightened | Kind::PolicyAccepted => format!("policy {} changed{}", text("name"), said("changes")),
         Kind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
@@ -89,14 +91,14 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             format!("a row of the shared queue failed authentication: {}", text("why").replace('_', " "))
         }
         Kind::ActionHeldAgain => {
-            format!("held anew as reservation {}, in place of {}", text("reservation"), text("before"))
+            format!("reserved again as {}, in place of {}", text("reservation"), text("before"))
         }
-        Kind::TxLate => format!("{} is in a block after all, and what it takes is held anew", short(&text("hash"))),
-        Kind::HighWaterReset => format!("highest marks of {} forgotten by {}", text("account"), text("by")),
-        Kind::LiquidationPlanned => format!("to be sold, by {}: {}", text("by"), text("holdings")),
-        Kind::LiquidationEnded => format!("selling {} is over{}", text("holding"), said("told")),
+        Kind::TxLate => format!("{} is in a block after all; its spending is reserved again", short(&text("hash"))),
+        Kind::HighWaterReset => format!("high-water marks of {} reset by {}", text("account"), text("by")),
+        Kind::LiquidationPlanned => format!("sale of holdings planned, by {}: {}", text("by"), text("holdings")),
+        Kind::LiquidationEnded => format!("sale of {} ended{}", text("holding"), said("told")),
         Kind::AccountReconciled => format!(
-            "{} goes on from nonce {} of its chain instead of {}, by {}",
+            "{} continues at the chain's nonce {} instead of {}, by {}",
             text("account"),
             text("chain_next"),
             text("ledger_next"),
@@ -129,12 +131,12 @@ fn died(body: &Map<String, Value>) -> String {
     let count = |field: &str| body.get(field).and_then(Value::as_u64);
     let mut told = "the Golem has died".to_owned();
     if body.get("keys").and_then(Value::as_str) == Some("revoked") {
-        told.push_str("; its keys were taken away");
+        told.push_str("; its keys were revoked");
     }
     for (field, words) in [
-        ("allowances_taken_back", "allowances taken back"),
+        ("allowances_taken_back", "allowances revoked"),
         ("allowances_left", "allowances left"),
-        ("tokens_silent", "tokens did not say what others may take"),
+        ("tokens_silent", "tokens with unreadable allowances"),
         ("orders_left_open", "orders left open"),
         ("bridges_locked", "bridges locked"),
     ] {
@@ -195,7 +197,10 @@ mod tests {
     #[test]
     fn an_entry_is_told_in_words() {
         let issued = json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063227136 UNI", "needs": "approval" });
-        assert_eq!(told("permit:issued", issued), "simulated, asks you: Swap 0.36 WETH for at least 153.5730… UNI");
+        assert_eq!(
+            told("permit:issued", issued),
+            "simulated, needs your approval: Swap 0.36 WETH for at least 153.5730… UNI"
+        );
         assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.49 spent");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });
@@ -208,9 +213,9 @@ mod tests {
         let hash = format!("0x7b9b{}5942", "ab".repeat(28));
         let ended = |matched| json!({ "status": "filled", "matched": matched, "actual_outcome": format!("Intent {hash}: done") });
         assert_eq!(told("order:ended", ended(true)), "order filled: Intent 0x7b9b…5942: done");
-        assert_eq!(told("order:ended", ended(false)), "order filled: Intent 0x7b9b…5942: done; not as it was to be ✕");
+        assert_eq!(told("order:ended", ended(false)), "order filled: Intent 0x7b9b…5942: done; not as declared ✕");
         let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
-        assert_eq!(told("tx:outbid", outbid), "outbid 0x1111…1111 by 0x7b9b…5942, for a higher fee");
+        assert_eq!(told("tx:outbid", outbid), "replaced 0x1111…1111 by 0x7b9b…5942, with a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
         assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
         let on_paper = json!({ "outcome": "approved", "paper": true });
@@ -228,7 +233,7 @@ mod tests {
         }
         let nonce = json!({ "found": "loose_nonce", "step": "give_back", "nonce": 7, "chain_id": 1 });
         let words =
-            "recovery found a nonce that nobody will sign with any more (7): the nonce goes to the next transaction";
+            "recovery found a reserved nonce that is no longer needed (7): the nonce goes to the next transaction";
         assert_eq!(told("recovery:step", nonce), words);
         // A kind of another version is described by its fields.
         assert_eq!(step("later", "else"), "recovery found later: else");
@@ -243,13 +248,13 @@ mod tests {
             assert!(!told.is_empty() && !told.contains("a field of none"), "{kind}: {told}");
         }
         let died = json!({ "keys": "revoked", "allowances_left": 2, "orders_left_open": 0, "on_death": "hold" });
-        assert_eq!(told("golem:died", died), "the Golem has died; its keys were taken away; 2 allowances left");
+        assert_eq!(told("golem:died", died), "the Golem has died; its keys were revoked; 2 allowances left");
         let (account, by) = ("0xf39F…2266", "operator");
         let taken = json!({ "account": account, "ledger_next": 4, "chain_next": 6, "by": by });
-        let words = "0xf39F…2266 goes on from nonce 6 of its chain instead of 4, by operator";
+        let words = "0xf39F…2266 continues at the chain's nonce 6 instead of 4, by operator";
         assert_eq!(told("account:reconciled", taken), words);
         let late = json!({ "hash": B256::repeat_byte(0x11) });
-        assert_eq!(told("tx:late", late), "0x1111…1111 is in a block after all, and what it takes is held anew");
+        assert_eq!(told("tx:late", late), "0x1111…1111 is in a block after all; its spending is reserved again");
     }
 
     #[test]

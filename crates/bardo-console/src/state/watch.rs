@@ -26,20 +26,20 @@ fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
     };
     let counted = |(used, most): (u32, u32)| most > 0 && u64::from(used) * 100 >= u64::from(most) * 80;
     [
-        (dollars(limits.day) == Some(true), "the day's cap"),
+        (dollars(limits.day) == Some(true), "the daily cap"),
         (dollars(limits.month) == Some(true), "the 30-day cap"),
-        (counted(limits.calls), "the calls of a minute"),
-        (counted(limits.trades), "the trades of an hour"),
+        (counted(limits.calls), "the call limit per minute"),
+        (counted(limits.trades), "the trade limit per hour"),
     ]
 }
 
 /// Alert text for a call that needed no approval, by its result; `None` if nothing was done.
 fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
     const DONE: &str = "done without asking you";
-    const UNCLEAR: &str = "signed without asking you, and not known yet how it ends";
+    const UNCLEAR: &str = "signed without asking you, outcome unknown";
     match state {
         Some(EndState::Done) => Some(DONE),
-        Some(EndState::Placed) => Some("handed in without asking you, and not filled yet"),
+        Some(EndState::Placed) => Some("submitted without asking you, not filled yet"),
         Some(EndState::Unclear) => Some(UNCLEAR),
         Some(EndState::Rehearsed | EndState::NotDone) => None,
         // Old journals have no end state, so the transactions decide.
@@ -88,7 +88,7 @@ impl State {
             EventKind::ApprovalResolved(resolved)
                 if resolved.outcome == bardo_base::fabric::ApprovalOutcome::Lapsed =>
             {
-                "nobody answered a question in time".to_owned()
+                "nobody answered a decision in time".to_owned()
             }
             EventKind::PhaseChanged(changed) => {
                 format!("phase {} → {}: {}", phase_words(changed.from), phase_words(changed.to), changed.why)
@@ -98,7 +98,7 @@ impl State {
                 let how = match health.state {
                     ChainState::Down => "does not answer",
                     ChainState::Disputed => "endpoints disagree",
-                    ChainState::Healthy | ChainState::Degraded => "answers badly",
+                    ChainState::Healthy | ChainState::Degraded => "responds with errors",
                 };
                 format!("{chain} {how}: {}", health.why)
             }
@@ -118,19 +118,19 @@ impl State {
                     return;
                 };
                 let Some(how) = came_to(call, end.state) else { return };
-                format!("{how}, as you want to be told: {}", named(call))
+                format!("{how}, above your notification limit: {}", named(call))
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
                 let what: Vec<String> = changed.changes.iter().map(policy_line).collect();
-                format!("the policy has changed and holds: {}", what.join("; "))
+                format!("the policy has changed: {}", what.join("; "))
             }
             EventKind::HaltRaised(halt) => {
                 let level = halt.level.map_or("nothing", |level| level.as_str());
                 format!("stopped: {level}, by {}", halt.by)
             }
             EventKind::HaltLowered(halt) => match halt.level {
-                Some(level) => format!("stop lowered to {level}, by {}", halt.by),
+                Some(level) => format!("stop ladder lowered to {level}, by {}", halt.by),
                 None => format!("the stop is lifted, by {}", halt.by),
             },
             _ => return,
@@ -161,7 +161,7 @@ impl State {
         for (at, (full, words)) in is.into_iter().enumerate() {
             let known = was.and_then(|was| was.get(at).copied()).is_some_and(|(full, _)| full);
             if full && !known {
-                self.alert(next.at, &format!("more than 80 % of {words} is used"));
+                self.alert(next.at, &format!("80 % of {words} is used"));
             }
         }
         let left = |snapshot: &Snapshot, number: u64| {
@@ -172,7 +172,7 @@ impl State {
             let low = |left: u128| left.saturating_mul(5) <= granted;
             let before = self.snapshot.as_ref().and_then(|snapshot| left(snapshot, grant.number)).is_some_and(low);
             if scaled(grant.left).is_some_and(low) && !before {
-                self.alert(next.at, &format!("more than 80 % of standing approval {} is used", grant.number));
+                self.alert(next.at, &format!("80 % of standing approval {} is used", grant.number));
             }
         }
         if opened {

@@ -139,7 +139,7 @@ pub struct Theme {
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// No theme of that name is built in or in the folder.
-    #[error("there is no theme `{name}`; there are: {known}")]
+    #[error("there is no theme `{name}`. Available: {known}")]
     Unknown {
         /// Name of the requested theme.
         name: String,
@@ -147,7 +147,7 @@ pub enum ThemeError {
         known: String,
     },
     /// The theme file exists but cannot be read.
-    #[error("the theme file {path} cannot be read: {source}")]
+    #[error("cannot read the theme file {path}: {source}")]
     Unreadable {
         /// Path of the theme file.
         path: String,

@@ -91,12 +91,12 @@ pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Re
             ("inherits", DeValue::String(parent)) => layer.inherits = Some(parent.to_string()),
             ("kind", DeValue::String(kind)) if kind == "dark" => layer.kind = Some(Kind::Dark),
             ("kind", DeValue::String(kind)) if kind == "light" => layer.kind = Some(Kind::Light),
-            ("kind", _) => report.warn(at, "`kind` is \"dark\" or \"light\"".to_owned()),
+            ("kind", _) => report.warn(at, "`kind` must be \"dark\" or \"light\"".to_owned()),
             ("palette", DeValue::Table(entries)) => {
                 for ((entry, at), value) in in_order(entries) {
                     match value.as_str().and_then(color::parse) {
                         Some(color) => drop(layer.palette.insert(entry.to_owned(), color)),
-                        None => report.warn(at, format!("the palette's `{entry}` is no colour; {COLOUR_FORMS}")),
+                        None => report.warn(at, format!("the palette's `{entry}` is not a colour; {COLOUR_FORMS}")),
                     }
                 }
             }
@@ -112,7 +112,8 @@ pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Re
                 }
             }
             (other, _) => {
-                report.warn(at, format!("`{other}` is not known here; there are inherits, kind, [palette], [roles]"));
+                report
+                    .warn(at, format!("`{other}` is not a known key; known keys: inherits, kind, [palette], [roles]"));
             }
         }
     }
@@ -144,13 +145,16 @@ fn written(name: &str, at: usize, value: &DeValue<'_>, report: &mut Reporter<'_>
                     (_, DeValue::Boolean(false), Some(_)) => {}
                     _ => report.warn(
                         at,
-                        format!("`{field}` of `{name}`: there are fg, bg (colours) and bold, dim, italic, underline, reverse (true or false)"),
+                        format!(
+                            "`{field}` of `{name}` is not a known key; known keys: fg, bg (colours), bold, dim, \
+                             italic, underline, reverse (true or false)"
+                        ),
                     ),
                 }
             }
         }
         _ => {
-            report.warn(at, format!("`{name}` is a colour or a table such as {{ fg = \"red\", bold = true }}"));
+            report.warn(at, format!("`{name}` must be a colour or a table such as {{ fg = \"red\", bold = true }}"));
             return None;
         }
     }

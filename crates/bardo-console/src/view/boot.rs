@@ -19,14 +19,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
     let (begins, costs) = match state.money() {
         _ if !page.boot.is_empty() => (
             "Starting the devnet: two chains inside this process.",
-            "Nothing here leaves this machine, and nothing here costs anything.",
+            "Nothing leaves this machine, and nothing costs real money.",
         ),
         None => ("Starting.", ""),
-        Some(Money::Play) => ("Connecting to the devnet.", "Nothing here costs anything."),
-        Some(Money::Test) => ("Connecting to the test network.", "Test coins only."),
-        Some(Money::Real) => ("Connecting to the network.", "It moves real money."),
+        Some(Money::Play) => ("Connecting to the devnet.", "Nothing costs real money."),
+        Some(Money::Test) => ("Connecting to the test network.", "Test tokens only."),
+        Some(Money::Real) => ("Connecting to the network.", "Actions move real money."),
         Some(Money::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
-        Some(Money::Replay) => ("Opening the recording.", "Nothing here is live."),
+        Some(Money::Replay) => ("Opening the recording.", "A recording, not live."),
     };
     let told = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
     let told = wrapped(told, usize::from(body.width));

@@ -32,7 +32,7 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     // Each list has its own columns, so that a long term does not widen the list of keys.
     let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
     rows.push(Vec::new());
-    rows.push(vec![("On the screen, and in the documents, the code and the logs".to_owned(), Role::Title)]);
+    rows.push(vec![("Terms on screen and in documents, code and logs".to_owned(), Role::Title)]);
     let turned: Vec<(String, &str)> =
         words.iter().map(|(document, screen)| ((*screen).to_owned(), &**document)).collect();
     rows.extend(listed(&turned, Role::TextStrong));
@@ -46,7 +46,7 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     } else {
         Vec::new()
     };
-    let inner = open(pen, place, &titled("Keys, and words"), &more);
+    let inner = open(pen, place, &titled("Keys and terms"), &more);
     for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
         pen.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
     }
@@ -147,26 +147,26 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
     match state.money() {
         Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
         Some(Money::Real | Money::Test) => {
-            rows.push(Row::new("Orders that stay open can still fill while Bardo is away.", Role::StateCare));
+            rows.push(Row::new("Open orders can still fill while Bardo is not running.", Role::StateCare));
         }
         Some(Money::Paper | Money::Replay) | None => {}
     }
     if picked {
-        rows.push(Row::new("Picked: cancel orders and quit. Enter does it.", Role::StateCare).kept());
+        rows.push(Row::new("Picked: cancel orders and quit. Enter confirms.", Role::StateCare).kept());
     }
-    sheet(pen, state, area, &titled("Leave Bardo?"), rows, Context::Quit);
+    sheet(pen, state, area, &titled("Quit Bardo?"), rows, Context::Quit);
 }
 
 /// Draws the overlay of a hold, with the choices that follow.
 pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
     let held = state.held();
     let first = match (held, told) {
-        (true, _) => Row::new("No new signature is made from now on.", Role::StateBad),
+        (true, _) => Row::new("No new signatures are made.", Role::StateBad),
         // The session has not answered, or reported that it could not stop.
         (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
-        (false, None) => Row::new("Stopping: the session has not answered yet.", Role::StateCare),
+        (false, None) => Row::new("Stopping: the session has not confirmed yet.", Role::StateCare),
     };
-    let mut rows = vec![first, Row::new("What is sent already settles; open orders can still fill:", Role::Dialog)];
+    let mut rows = vec![first, Row::new("Sent transactions still settle; open orders can still fill:", Role::Dialog)];
     let open: Vec<Row> =
         state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
     if open.is_empty() {
@@ -181,7 +181,7 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&S
 /// Draws a confirmation dialog.
 pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
     let standing = match picked {
-        true => Row::new("Picked: yes. Enter does it.", Role::StateCare).kept(),
+        true => Row::new("Picked: yes. Enter confirms.", Role::StateCare).kept(),
         false => Row::new("Nothing is picked.", Role::TextDim),
     };
     let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
@@ -204,7 +204,7 @@ pub(super) fn palette(pen: &mut Pen<'_>, state: &State, area: Rect, field: &Fiel
         pen.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
     }
     if found.is_empty() {
-        pen.pieces(line(inner, 1), &[("nothing of that name".to_owned(), Role::TextDim)]);
+        pen.pieces(line(inner, 1), &[("no matching command".to_owned(), Role::TextDim)]);
     } else if found.len() > room {
         let words = format!("{} of {}", (skip + room).min(found.len()), found.len());
         pen.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);

@@ -113,7 +113,7 @@ fn groups(state: &State) -> Vec<Group> {
         groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
     }
     if state.watch_only {
-        groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
+        groups.push(Group { rank: 3, pieces: vec![("read-only".to_owned(), Role::TextDim)] });
     }
     if let Some(frozen) = &state.frozen {
         // The frozen mark is shortened before it is dropped, because the screen does not show the current state.

@@ -325,9 +325,9 @@ fn the_help_says_what_a_key_does_on_this_screen() {
         press(&mut state, Key::char('?'));
         drawn(&state).join("\n")
     };
-    assert!(told('5').contains("v             check that the whole trail is as it was written"));
-    assert!(told('8').contains("[             more lines: those of a lower level, too"));
-    assert!(told('1').contains("z             this panel alone, and back"));
+    assert!(told('5').contains("v             verify that the audit log is intact"));
+    assert!(told('8').contains("[             more lines: also lower levels"));
+    assert!(told('1').contains("z             show only this panel, or all"));
     assert!(told('4').contains("[             a shorter time range"));
     assert!(!told('2').contains("/             filter"), "a form has nothing to narrow");
 }
@@ -340,7 +340,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         press(&mut state, control(letter));
         let shown = drawn(&state).join("\n");
         for words in
-            ["auction 0.5 WETH → USDC can still fill, order 0x", "bridge 500 USDC ethereum → base is under way"]
+            ["auction 0.5 WETH → USDC can still fill, order 0x", "bridge 500 USDC ethereum → base is in progress"]
         {
             assert!(shown.contains(words), "{words}\n{shown}");
         }

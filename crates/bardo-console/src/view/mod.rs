@@ -106,7 +106,7 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
         lines.push((money.words().to_owned(), badge(money)));
     }
     match state.layers.last() {
-        Some(Layer::Quit { .. }) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
+        Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),
         Some(Layer::Hold { .. }) => {
             let word = if state.held() { "HELD" } else { "stopping…" };
             lines.push((format!("{word} Enter x Esc"), Role::StateBad));
@@ -143,11 +143,11 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
         return;
     }
     if state.types_on_screen() {
-        let words = fit("   After Esc, : takes a command or words for the agent", room).into_owned();
+        let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
         pen.pieces(place, &[(words, Role::TextDim)]);
         return;
     }
-    let words = format!("tell {name}, or type a command…");
+    let words = format!("write to {name}, or type a command…");
     pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
 }
 
@@ -192,7 +192,7 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
         left.push(("   ".to_owned(), Role::TextDim));
     } else if state.leaving {
-        left.push(("Leaving: what is signed settles first   ".to_owned(), Role::StateCare));
+        left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
     } else if state.compact() && context == Context::Page {
         let last = state.tabs().last().map_or('8', |screen| screen.digit());
         left.push((format!("1-{last}"), Role::Key));
@@ -223,7 +223,7 @@ fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         None => left.extend([
             ("Esc".to_owned(), Role::Key),
             (" ends typing  ".to_owned(), Role::TextDim),
-            ("letters and digits are text here".to_owned(), Role::TextDim),
+            ("letters and digits are typed as text".to_owned(), Role::TextDim),
         ]),
     }
     pen.row(place, &left, &right);

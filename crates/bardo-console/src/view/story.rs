@@ -33,7 +33,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) 
     } else {
         Vec::new()
     };
-    let inner = open(pen, area, &[(format!("The whole story · {name}"), Role::Title)], &right);
+    let inner = open(pen, area, &[(format!("Call details · {name}"), Role::Title)], &right);
     for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
         pen.row(crate::pen::line(inner, at), &row.left, &row.right);
     }
@@ -84,15 +84,15 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         }
         let exact = exact_rows(call);
         if !exact.is_empty() {
-            part(&mut rows, "To the last digit");
+            part(&mut rows, "Exact figures");
             rows.extend(exact);
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
-            part(&mut rows, "What was remembered");
-            rows.push(Row::new(format!("{} past trades alike", memory.similar), Role::Text));
+            part(&mut rows, "Memory");
+            rows.push(Row::new(format!("{} similar past trades", memory.similar), Role::Text));
             rows.extend(memory.changes.iter().map(|change| Row::new(change.as_str(), Role::TextStrong)));
             if memory.changes.is_empty() {
-                rows.push(Row::new("nothing was changed for them", Role::TextDim));
+                rows.push(Row::new("no changes because of them", Role::TextDim));
             }
         }
         check_rows(&mut rows, call);
@@ -112,13 +112,13 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         }
         verified_rows(&mut rows, call);
         if let Some(error) = &call.error {
-            part(&mut rows, "What was wrong");
+            part(&mut rows, "Error");
             rows.push(Row::new(format!("{}  ({})", failure_words(error), error.error_code), Role::StateBad));
         }
     } else {
-        rows.push(Row::new("It is no longer on this screen; the trail has it.", Role::TextDim));
+        rows.push(Row::new("This call is no longer on this screen; see the audit log.", Role::TextDim));
     }
-    part(&mut rows, "On the audit trail");
+    part(&mut rows, "Audit log");
     trail_rows(&mut rows, story);
     rows
 }
@@ -203,9 +203,9 @@ fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
 /// Entries of the audit log that belong to the call.
 fn trail_rows(rows: &mut Vec<Row>, story: &Story) {
     match story.trail.as_deref() {
-        None => rows.push(Row::new("looking…", Role::TextDim)),
+        None => rows.push(Row::new("reading…", Role::TextDim)),
         Some(Found::Audit { entries }) if entries.is_empty() => {
-            rows.push(Row::new("nothing: only what reserves money or is decided leaves an entry", Role::TextDim));
+            rows.push(Row::new("no entries: only reservations and decisions are logged", Role::TextDim));
         }
         Some(Found::Audit { entries }) => {
             for entry in entries {

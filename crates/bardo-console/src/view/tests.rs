@@ -260,7 +260,7 @@ fn a_mouse_alone_opens_reads_picks_and_answers() {
         assert!(drawn(&state).join("\n").contains("! [x]"));
         click(&mut state, "a approve once");
         assert!(drawn(&state).join("\n").contains("picked: approve once"), "{width}×{height}");
-        let effects = click(&mut state, "Enter does it");
+        let effects = click(&mut state, "Enter confirms");
         assert!(matches!(effects.as_slice(), [crate::state::Effect::Send(_)]), "{effects:?}");
     }
 }
@@ -268,7 +268,7 @@ fn a_mouse_alone_opens_reads_picks_and_answers() {
 #[test]
 fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
     // The agent's text looks like a button, but it is drawn as the agent's text and is not one.
-    let words = text("a approve once Enter does it");
+    let words = text("a approve once Enter confirms");
     let mut state = deciding(120, 50, &words);
     state.update(Input::Time(state.now_millis + 5_000));
     let rows = drawn(&state);
@@ -323,11 +323,11 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
         state.update(Input::Click { column, row });
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
     }
-    // The text after `Enter does it`.
+    // The text after `Enter confirms`.
     click(&mut state, "a approve once");
-    let (column, row) = place(&state, "Letter picks, Enter does it");
+    let (column, row) = place(&state, "Letter picks, Enter confirms");
     let next = place(&state, "picked: approve once").0;
-    for column in column + 28..next - 1 {
+    for column in column + 29..next - 1 {
         state.update(Input::Time(state.now_millis + 1_000));
         assert!(state.update(Input::Click { column, row }).is_empty(), "column {column}");
     }
@@ -395,9 +395,9 @@ fn the_hint_line_and_the_tabs_can_be_clicked() {
     for (width, height) in [(80, 24), (120, 40)] {
         let mut state = running(width, height, &text("Selling."));
         click(&mut state, "? help");
-        assert!(drawn(&state).join("\n").contains("Keys, and words"), "{width}×{height}");
+        assert!(drawn(&state).join("\n").contains("Keys and terms"), "{width}×{height}");
         click(&mut state, "Esc close");
-        assert!(!drawn(&state).join("\n").contains("Keys, and words"));
+        assert!(!drawn(&state).join("\n").contains("Keys and terms"));
         click(&mut state, if width < 100 { "1-8 Live" } else { "4 Portfolio" });
         let next = if width < 100 { ScreenId::Trade } else { ScreenId::Portfolio };
         assert_eq!(state.screen, next, "{width}×{height}");
@@ -484,7 +484,7 @@ fn a_key_typed_ahead_cancels_no_orders_on_leaving() {
         code: crossterm::event::KeyCode::Char('c'),
         modifiers: crossterm::event::KeyModifiers::CONTROL,
     }));
-    assert!(drawn(&state).join("\n").contains("Leave Bardo?"));
+    assert!(drawn(&state).join("\n").contains("Quit Bardo?"));
     assert!(state.update(Input::Key(Key::char('c'))).is_empty(), "typed before it was seen");
     assert!(!drawn(&state).join("\n").contains("Picked: "));
     state.update(Input::Time(state.now_millis + 1_000));

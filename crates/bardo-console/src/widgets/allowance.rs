@@ -153,7 +153,7 @@ impl AllowanceModel {
     /// Row about the money during the call: an allowance does not move any.
     fn money_row(&self) -> Option<Row> {
         let sent = self.sent.filter(|_| self.call.signs);
-        money_row(&self.call, "in your wallet; an allowance moves none", None).map(|row| match sent {
+        money_row(&self.call, "in your wallet; an allowance moves nothing", None).map(|row| match sent {
             Some(state) => row.then(format!(" · {}", transaction_words(state)), Role::TextDim),
             None => row,
         })
@@ -252,7 +252,7 @@ impl Sheet for AllowanceModel {
                 rows.push(match self.call.status {
                     Status::Empty | Status::Done => Row::new("No allowance is known.", Role::TextDim),
                     _ if self.call.signs => Row::new("Being checked and signed…", Role::TextDim),
-                    _ => Row::new("Asking the token and Permit2…", Role::TextDim),
+                    _ => Row::new("Querying the token and Permit2…", Role::TextDim),
                 });
             }
             rows.extend(self.money_row());
@@ -267,10 +267,10 @@ impl Sheet for AllowanceModel {
         }
         rows.push(spender);
         if allowance.sufficient == Some(false) {
-            rows.push(Row::new("A swap brings its own exact allowance with it.", Role::TextDim));
+            rows.push(Row::new("A swap sets its own exact allowance.", Role::TextDim));
         }
         if allowance.unlimited {
-            let words = "It may take all there is and all that comes: x takes it back.";
+            let words = "It may take the whole balance, now and later: x revokes it.";
             rows.push(Row::new(words, Role::StateCare).kept());
         }
         rows

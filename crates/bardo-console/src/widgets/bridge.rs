@@ -90,7 +90,7 @@ impl BridgeModel {
         match intent.status {
             IntentStatus::Pending => "signed, not locked".to_owned(),
             IntentStatus::Filling if status == Status::Stale => {
-                format!("STALE, heard {}", super::figure::ago(self.heard_at, now))
+                format!("STALE, updated {}", super::figure::ago(self.heard_at, now))
             }
             IntentStatus::Filling if now.motion => format!("FILLING {}", countdown(seconds)),
             IntentStatus::Filling => "FILLING".to_owned(),
@@ -103,7 +103,7 @@ impl BridgeModel {
                     format!("EXPIRED, refund in {}", crate::format::age(wait))
                 }
                 Some(from) => format!("EXPIRED, refund from {}", time_of_day(from)),
-                None => "EXPIRED, take it back".to_owned(),
+                None => "EXPIRED, refundable".to_owned(),
             },
             IntentStatus::Refunded => "REFUNDED".to_owned(),
         }
@@ -149,10 +149,10 @@ impl BridgeModel {
             }
             None if is_unseen(intent) => {
                 Row::new(format!("Not seen on {}: ", intent.destination_chain), Role::StateCare)
-                    .then(format!("{} {out} or more was asked for", amount(&intent.min_out)), Role::Text)
+                    .then(format!("{} {out} or more was requested", amount(&intent.min_out)), Role::Text)
             }
             None if never_delivered(intent) => Row::new("Nothing was delivered: ", Role::TextDim).then(
-                format!("{} {out} or more was asked for on {}", amount(&intent.min_out), intent.destination_chain),
+                format!("{} {out} or more was requested on {}", amount(&intent.min_out), intent.destination_chain),
                 Role::Text,
             ),
             None => Row::new("You get at least ", Role::TextDim)
@@ -166,12 +166,12 @@ impl BridgeModel {
             IntentStatus::Filled | IntentStatus::Refunded => None,
             IntentStatus::Expired if is_over(intent) => None,
             IntentStatus::Pending if intent.locked.is_none() => {
-                Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
+                Some(Row::new("If nobody takes it, nothing is locked and nothing is paid.", Role::TextDim))
             }
             IntentStatus::Expired => {
                 let words = match refund_ahead(intent, now) {
                     Some(from) => capital(&refund_words(from, now)),
-                    None => "The money can be taken back.".to_owned(),
+                    None => "A refund is possible now.".to_owned(),
                 };
                 Some(Row::new("Nobody delivered. ", Role::StateCare).then(words, Role::Text).kept())
             }
@@ -411,7 +411,7 @@ impl Sheet for BridgeModel {
         let mut row = Row::new(short_hash(intent.intent_id), Role::Text);
         let refunds = intent.status == IntentStatus::Expired && !is_over(intent) && refund_ahead(intent, now).is_none();
         row = if keys.cancel && refunds {
-            keyed(row, "x", "takes the money back…").kept()
+            keyed(row, "x", "refund…").kept()
         } else if keys.cancel && is_voidable(intent) {
             keyed(row, "x", "cancel…")
         } else {

@@ -318,7 +318,7 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
         None => &[
             ("Letter picks, ".to_owned(), Role::Title),
             ("Enter".to_owned(), Role::Key),
-            (" does it".to_owned(), Role::Title),
+            (" confirms".to_owned(), Role::Title),
         ],
     };
     rule(pen, place, y, how, picked(decision));
@@ -340,7 +340,7 @@ fn picked(decision: &Decision) -> Vec<Piece> {
         Some(kind) => vec![
             (format!("picked: {} · ", words(kind)), Role::StateCare),
             ("Enter".to_owned(), Role::Key),
-            (" does it".to_owned(), Role::StateCare),
+            (" confirms".to_owned(), Role::StateCare),
         ],
     }
 }
@@ -376,7 +376,7 @@ const LONGEST_VALIDITY: usize = 22;
 
 fn validity(now: Moment, question: &Question) -> Vec<Piece> {
     let About::Action(action) = &question.about else {
-        return vec![("no limit of time".to_owned(), Role::TextDim)];
+        return vec![("no deadline".to_owned(), Role::TextDim)];
     };
     if !now.motion {
         return vec![(format!("valid until {}", time_of_day(action.valid_until / 1000)), Role::TextDim)];
@@ -441,7 +441,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     rows.push(why);
     rows.extend(silence(model.now, question));
     if let (Money::Paper, About::Action(_)) = (question.money, &question.about) {
-        let words = "nothing is signed and nothing is sent: it moves balances and limits on paper alone";
+        let words = "nothing is signed or sent: only paper balances and limits change";
         rows.push(Row::new("On paper       ", Role::TextDim).then(words, Role::StateCare).kept());
     }
     if let About::Action(action) = &question.about {
@@ -467,7 +467,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
         }
     }
     if let Some(before) = model.before {
-        let told = format!("{} (no longer to be had)", readable(before.as_str(), places));
+        let told = format!("{} (no longer available)", readable(before.as_str(), places));
         rows.push(Row::new("Before         ", Role::TextDim).then(told, Role::StateCare).kept());
     }
     for changed in &decision.changed {
@@ -482,7 +482,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
 
 fn body_title(question: &Question, decision: &Decision) -> &'static str {
     match (&question.about, decision.raw) {
-        (About::Action(_), true) => "The calls as they would be signed (d goes back)",
+        (About::Action(_), true) => "Exact calls to sign (d goes back)",
         (About::Action(_), false) => "What changes, where it goes, checks",
         (About::Policy(_), _) => "What changes",
         (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellHoldings, _) => {
@@ -508,7 +508,7 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
     let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
         Some(ApprovalOutcome::Approved) => ("It was approved elsewhere.", Role::StateGood),
         Some(ApprovalOutcome::ApprovedSimilar) => ("It was approved elsewhere, with similar actions.", Role::StateGood),
-        Some(ApprovalOutcome::Edited) => ("A smaller amount was asked for elsewhere.", Role::StateCare),
+        Some(ApprovalOutcome::Edited) => ("A smaller amount was requested elsewhere.", Role::StateCare),
         Some(ApprovalOutcome::Refused) => ("It was refused elsewhere.", Role::StateBad),
         Some(ApprovalOutcome::RefusedAndHalted) => {
             ("It was refused elsewhere, and everything stopped.", Role::StateBad)
@@ -516,8 +516,8 @@ fn ended(model: DecisionModel<'_>) -> Vec<Row> {
         Some(ApprovalOutcome::Lapsed) => {
             ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
         }
-        None if is_offer => ("The offer is over: nothing was signed. Preview it again.", Role::StateCare),
-        Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: no answer is needed any more.", Role::StateCare),
+        None if is_offer => ("The offer expired: nothing was signed. Preview it again.", Role::StateCare),
+        Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: no answer is needed.", Role::StateCare),
         None => ("It no longer waits for an answer.", Role::StateCare),
     };
     let mut rows = vec![Row::new(words, role).kept()];
@@ -615,14 +615,11 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         if let (Some(AnswerKind::Smaller), About::Action(action)) = (decision.picked, &question.about)
             && let Some((amount, symbol)) = &action.amount
         {
-            rows.push(Row::new(
-                format!("smaller than {amount} {symbol}; it is prepared and asked anew"),
-                Role::TextDim,
-            ));
+            rows.push(Row::new(format!("less than {amount} {symbol}; it is prepared and asked again"), Role::TextDim));
         }
         rows.push(
             Row::new("Enter", Role::Key)
-                .then(" does it   ", Role::TextDim)
+                .then(" confirms   ", Role::TextDim)
                 .then("Esc", Role::Key)
                 .then(" back", Role::TextDim),
         );

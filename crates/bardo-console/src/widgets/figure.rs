@@ -203,7 +203,7 @@ pub fn left(until_seconds: u64, now: Moment) -> String {
         return format!("until {}", time_of_day(until_seconds));
     }
     match until_seconds.saturating_sub(now.millis / 1000) {
-        0 => "over".to_owned(),
+        0 => "expired".to_owned(),
         seconds => format!("{} left", countdown(seconds)),
     }
 }
@@ -242,7 +242,7 @@ pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
 pub(super) fn memory_rows(memory: Option<&(u32, Vec<SafeText>)>) -> Vec<Row> {
     let Some((similar, changes)) = memory else { return Vec::new() };
     if changes.is_empty() {
-        let words = format!("{similar} alike, nothing changed");
+        let words = format!("{similar} similar trades, no changes");
         return vec![Row::new("memory: ", Role::TextDim).then(words, Role::TextDim)];
     }
     let row = |change: &SafeText| Row::new("memory: ", Role::TextDim).then(change.as_str(), Role::Text);
@@ -343,7 +343,7 @@ mod tests {
         let still = Moment { motion: false, ..moving };
         assert_eq!(left(1_700_000_080, moving), "1:10 left");
         assert_eq!(left(1_700_000_080, still), "until 22:14:40");
-        assert_eq!(left(1_700_000_010, moving), "over");
+        assert_eq!(left(1_700_000_010, moving), "expired");
         assert_eq!(ago(1_700_000_000_000, moving), "10 s ago");
         assert_eq!(ago(1_700_000_000_000, still), "at 22:13:20");
         assert_eq!(running(1_700_000_005_850, moving), "4.1 s");

@@ -54,13 +54,13 @@ pub fn type_words(order_type: &str) -> &str {
 /// Error text of an order with error names of services and contracts replaced by plain descriptions.
 fn order_words(remark: &str) -> String {
     let words = [
-        ("InvalidCosignature", "the cosigner's signature does not fit the order"),
-        ("InvalidCosignerInput", "the cosigner asks less than was signed"),
-        ("InvalidCosignerOutput", "the cosigner gives less than was signed"),
-        ("NoExclusiveOverride", "another filler has it to itself"),
-        ("InvalidNonce", "its nonce is used"),
-        ("InvalidReactor", "it is made for another contract"),
-        ("DeadlinePassed", "its time is over"),
+        ("InvalidCosignature", "the cosigner's signature does not match the order"),
+        ("InvalidCosignerInput", "the cosigner's input amount is invalid"),
+        ("InvalidCosignerOutput", "the cosigner's output amount is invalid"),
+        ("NoExclusiveOverride", "another filler still has exclusive rights"),
+        ("InvalidNonce", "its nonce is already used"),
+        ("InvalidReactor", "it is for another contract"),
+        ("DeadlinePassed", "its deadline has passed"),
         ("OrderNotFillable", "it cannot be filled yet"),
     ];
     words.iter().fold(remark.to_owned(), |told, (name, plain)| told.replace(name, plain))
@@ -153,8 +153,8 @@ impl OrderModel {
         let Some(order) = &self.order else { return String::new() };
         let status = self.status(now);
         match order.status {
-            OrderStatus::Pending => "handed in".to_owned(),
-            OrderStatus::Open if status == Status::Stale => format!("STALE, heard {}", ago(self.heard_at, now)),
+            OrderStatus::Pending => "submitted".to_owned(),
+            OrderStatus::Open if status == Status::Stale => format!("STALE, updated {}", ago(self.heard_at, now)),
             OrderStatus::Open => format!("OPEN {}", left(order.deadline, now)),
             OrderStatus::Filled => "FILLED".to_owned(),
             OrderStatus::Expired => "EXPIRED".to_owned(),
@@ -167,7 +167,7 @@ impl OrderModel {
     fn figures(order: &OrderUpdate) -> Row {
         let (label, shown) = match &order.fill {
             Some(fill) => ("got ", &fill.amount_out),
-            None if order.status.is_final() => ("began at ", &order.start_amount),
+            None if order.status.is_final() => ("started at ", &order.start_amount),
             None => ("now ", &order.current_amount),
         };
         Row::new(label, Role::TextDim)
@@ -219,7 +219,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     let low = points.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
     if columns < LEAST_CURVE || first.0 >= last.0 || high.partial_cmp(&low) != Some(Ordering::Greater) {
-        return vec![Row::new("the same at all times", Role::TextDim)];
+        return vec![Row::new("constant price", Role::TextDim)];
     }
     let worst = amount(&order.end_amount);
     let best = amount(&order.start_amount);
@@ -295,7 +295,7 @@ fn exclusivity_row(order: &OrderUpdate) -> Option<Row> {
     Some(match (over, order.curve.unit) {
         (true, DecayUnit::Wei) => row.then(": ended, anyone may fill", Role::Text),
         (true, _) => row.then(format!(": ended {far} ago, anyone may fill"), Role::Text),
-        (false, DecayUnit::Wei) => row.then(": still holds", Role::Text),
+        (false, DecayUnit::Wei) => row.then(": in force", Role::Text),
         (false, _) => row.then(format!(": {far} more"), Role::Text),
     })
 }
@@ -413,7 +413,7 @@ impl OrderModel {
         if rows.is_empty() {
             rows.push(match self.call.status {
                 Status::Empty => Row::new("No order.", Role::TextDim),
-                _ => Row::new("Being signed and handed in…", Role::TextDim),
+                _ => Row::new("Being signed and submitted…", Role::TextDim),
             });
             rows.extend(memory_rows(self.memory.as_ref()));
             if self.call.status != Status::Empty {

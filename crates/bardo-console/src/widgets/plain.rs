@@ -56,10 +56,10 @@ impl PlainModel {
     /// Row with the position of the money during the call; `None` if no money moves.
     fn money_row(&self) -> Option<Row> {
         let words = match self.call.tool.as_str() {
-            "uniswapx_cancel_order" if self.confirmed => "the cancelling is in a block; being compared with the chain",
-            _ if self.call.signs && self.confirmed => "moved; being compared with the chain",
-            "uniswapx_cancel_order" => "in your wallet; the order can still fill until it is void",
-            "intent_refund" => "in the settler until it is paid back",
+            "uniswapx_cancel_order" if self.confirmed => "the cancellation is in a block; checking it on chain",
+            _ if self.call.signs && self.confirmed => "moved; checking it on chain",
+            "uniswapx_cancel_order" => "in your wallet; the order can still fill until cancelled",
+            "intent_refund" => "in the settler until refunded",
             _ if self.call.signs => "in your wallet",
             _ => return None,
         };
@@ -126,10 +126,10 @@ pub fn tool_word(name: &str) -> String {
     let known = match name {
         "uniswap_execute_swap" => "Swap",
         "uniswap_submit_uniswapx_order" => "Auction",
-        "uniswap_get_uniswapx_order_status" => "Auction's state",
+        "uniswap_get_uniswapx_order_status" => "Auction status",
         "uniswapx_cancel_order" => "Cancel auction",
         "uniswap_submit_cross_chain_intent" => "Bridge",
-        "intent_refund" => "Take bridge money back",
+        "intent_refund" => "Refund bridge order",
         "wallet_transfer_token" => "Transfer",
         _ => "",
     };
@@ -190,7 +190,7 @@ impl Sheet for PlainModel {
     fn full(&self, _now: Moment, _columns: usize) -> Vec<Row> {
         let mut rows = self.call.failure_rows();
         if self.call.status == Status::Empty {
-            rows.push(Row::new("Nothing was asked yet.", Role::TextDim));
+            rows.push(Row::new("No request yet.", Role::TextDim));
         }
         for (name, value) in fields(&self.call.params) {
             rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));

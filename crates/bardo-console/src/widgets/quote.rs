@@ -179,9 +179,9 @@ impl Quote {
 /// Comparison of another source's route with Bardo's own.
 fn against_own(ahead: i64) -> String {
     match ahead {
-        0 => "as good as the own router's, counted on the same pools".to_owned(),
-        1.. => format!("{ahead} bps better than the own router's, after gas"),
-        _ => format!("{} bps worse than the own router's, after gas", ahead.unsigned_abs()),
+        0 => "same as Bardo's own router on the same pools".to_owned(),
+        1.. => format!("{ahead} bps better than Bardo's own router, after gas"),
+        _ => format!("{} bps worse than Bardo's own router, after gas", ahead.unsigned_abs()),
     }
 }
 
@@ -237,7 +237,7 @@ impl QuoteModel {
 pub(super) fn ask_words(call: &Call) -> String {
     let (token_in, token_out) = (call.param("token_in"), call.param("token_out"));
     if token_in.is_empty() && token_out.is_empty() {
-        return "nothing asked yet".to_owned();
+        return "no request yet".to_owned();
     }
     format!("{} {token_in} → {token_out}", paid(call.param("amount").as_str()))
 }
@@ -316,9 +316,9 @@ impl Sheet for QuoteModel {
         let status = self.status(now);
         if matches!(status, Status::Stale | Status::Expired) {
             let words = if status == Status::Stale {
-                "older than 30 s: ask again before acting"
+                "older than 30 s: get a new quote before trading"
             } else {
-                "its time is over: ask again"
+                "expired: get a new quote"
             };
             rows.push(Row::new(format!("{} {words}", status.mark()), status.role()).kept());
         }
@@ -333,8 +333,8 @@ impl Sheet for QuoteModel {
                 .end(worth(quote.usd_out), Role::TextStrong),
         );
         // Rounding never promises too much: the minimum is rounded down, the maximum up.
-        let least = quote.minimum_out.as_ref().map(|least| ("least ", amount(least.as_str()), &quote.token_out));
-        let most = quote.maximum_in.as_ref().map(|most| ("most  ", paid(most.as_str()), &quote.token_in));
+        let least = quote.minimum_out.as_ref().map(|least| ("min   ", amount(least.as_str()), &quote.token_out));
+        let most = quote.maximum_in.as_ref().map(|most| ("max   ", paid(most.as_str()), &quote.token_in));
         for (word, bound, token) in least.into_iter().chain(most) {
             let mut row = Row::new(word, Role::TextDim).then(format!("{bound} {token}"), Role::Text);
             if let Some(bps) = quote.slippage_bps {
@@ -376,7 +376,7 @@ impl Sheet for QuoteModel {
             rows.push(Row::new(format!("   {}", against_own(ahead)), Role::TextDim));
         }
         rows.extend(quote.reasons.rows());
-        rows.push(Row::new("holds ", Role::TextDim).then(left(quote.deadline, now), Role::Text));
+        rows.push(Row::new("valid ", Role::TextDim).then(left(quote.deadline, now), Role::Text));
         rows
     }
 
@@ -390,8 +390,8 @@ impl QuoteModel {
         let mut rows = self.call.failure_rows();
         if rows.is_empty() {
             rows.push(match self.call.status {
-                Status::Empty | Status::Done => Row::new("No quote yet. Nothing was asked.", Role::TextDim),
-                _ => Row::new("Looking for the best way through the pools…", Role::TextDim),
+                Status::Empty | Status::Done => Row::new("No quote yet.", Role::TextDim),
+                _ => Row::new("Searching the pools for the best route…", Role::TextDim),
             });
         }
         rows

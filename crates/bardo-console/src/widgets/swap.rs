@@ -176,17 +176,17 @@ impl SwapModel {
         let newest = self.transactions.last();
         let (paid, asked) = (self.call.param("token_in"), paid(self.call.param("amount").as_str()));
         match (self.call.status, newest) {
-            (Status::Done, _) => "moved, as the chain says".to_owned(),
+            (Status::Done, _) => "moved, confirmed on chain".to_owned(),
             (_, Some(tx)) => match tx.state {
                 TxState::Signed => format!("in your wallet; signed, not sent. tx {}", short_hash(tx.hash)),
                 TxState::Sent => format!("sent, not confirmed. tx {}", short_hash(tx.hash)),
                 TxState::Confirmed if tx.leg < tx.of => {
                     format!("in your wallet; {} of {} transactions done", tx.leg, tx.of)
                 }
-                TxState::Confirmed => "moved, as the chain says".to_owned(),
+                TxState::Confirmed => "moved, confirmed on chain".to_owned(),
                 TxState::Reverted => "in your wallet; only gas was spent".to_owned(),
-                TxState::Dropped => "in your wallet; nothing left this machine for good".to_owned(),
-                TxState::Unclear => format!("not known yet; followed by its hash {}", short_hash(tx.hash)),
+                TxState::Dropped => "in your wallet; the transaction was never included".to_owned(),
+                TxState::Unclear => format!("outcome unknown; tracking tx {}", short_hash(tx.hash)),
             },
             (status, None) if self.offer.as_ref().is_some_and(|offer| offer.used) && !status.is_over() => {
                 format!("in your wallet; {asked} {paid} counted as spent")
@@ -311,7 +311,7 @@ impl Sheet for SwapModel {
 
     fn full(&self, now: Moment, _columns: usize) -> Vec<Row> {
         if self.call.status == Status::Empty {
-            return vec![Row::new("No swap yet. 2 opens the form for one.", Role::TextDim)];
+            return vec![Row::new("No swap yet. Press 2 to open the form.", Role::TextDim)];
         }
         let mut rows = self.call.failure_rows();
         rows.extend(self.moved_rows());

@@ -36,7 +36,7 @@ pub const fn outcome_words(outcome: ApprovalOutcome) -> (&'static str, Role) {
         ApprovalOutcome::Refused => ("✕ refused", Role::StateBad),
         ApprovalOutcome::RefusedAndHalted => ("✕ refused, all stopped", Role::StateBad),
         ApprovalOutcome::Lapsed => ("○ nobody answered", Role::StateCare),
-        ApprovalOutcome::Withdrawn => ("○ taken back", Role::TextDim),
+        ApprovalOutcome::Withdrawn => ("○ withdrawn", Role::TextDim),
     }
 }
 
@@ -47,8 +47,8 @@ pub const fn transaction_words(state: TxState) -> &'static str {
         TxState::Sent => "sent, not confirmed",
         TxState::Confirmed => "confirmed ✓",
         TxState::Reverted => "reverted ✕",
-        TxState::Dropped => "never taken ✕",
-        TxState::Unclear => "not known yet ?",
+        TxState::Dropped => "never included ✕",
+        TxState::Unclear => "outcome unknown ?",
     }
 }
 
@@ -73,24 +73,24 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::Ledger => "Ledger",
         RuleName::MaxSingleTradeUsd => "One trade",
         RuleName::PerTransaction => "One transaction",
-        RuleName::MaxHourlySpendUsd => "Max hourly spend usd",
+        RuleName::MaxHourlySpendUsd => "Hourly cap",
         RuleName::MaxDailySpendUsd => "Day cap",
         RuleName::PerDay => "Day cap",
         RuleName::MaxMonthlySpendUsd => "30-day cap",
         RuleName::MaxPositionSizeUsd => "One holding",
         RuleName::MaxUnfedUsd => "One holding without a price feed",
         RuleName::MaxGasUsd => "Gas of one action",
-        RuleName::MaxFeePerGasGwei => "Max fee per gas gwei",
-        RuleName::AllowUnlimitedAllowance => "Allow unlimited allowance",
+        RuleName::MaxFeePerGasGwei => "Max gas price in gwei",
+        RuleName::AllowUnlimitedAllowance => "Allow unlimited allowances",
         RuleName::MaxAllowanceUsd => "One allowance",
-        RuleName::MaxAllowanceSeconds => "Max allowance seconds",
-        RuleName::PrivateRpcAboveUsd => "Private rpc above usd",
+        RuleName::MaxAllowanceSeconds => "Allowance lifetime in seconds",
+        RuleName::PrivateRpcAboveUsd => "Private RPC above",
         RuleName::RequireHumanApprovalAboveUsd => "Asks you above",
         RuleName::HotLane => "Without second opinion",
         RuleName::MaxTradesPerHour => "Trades an hour",
         RuleName::MaxRevocationsPerHour => "Revocations an hour",
         RuleName::MaxToolCallsPerMinute => "Calls a minute",
-        RuleName::CooldownSeconds => "Cooldown seconds",
+        RuleName::CooldownSeconds => "Cooldown in seconds",
         RuleName::ActiveHours => "Active hours",
         RuleName::StopLossPct => "Stop-loss",
         RuleName::MaxConsecutiveFailures => "Failures in a row",
@@ -98,8 +98,8 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::MaxPriceImpactBps => "Price impact",
         RuleName::MaxLossBps => "Loss against the market",
         RuleName::QuoteAboveWitnesses => "Quote above the market",
-        RuleName::MinOut => "Min out",
-        RuleName::MaxQuoteAgeSeconds => "Age of a quote, in seconds",
+        RuleName::MinOut => "Minimum output",
+        RuleName::MaxQuoteAgeSeconds => "Quote age in seconds",
         RuleName::Deadline => "Deadline",
         RuleName::PolicyCage => "Policy contract",
         RuleName::CageCalls => "Policy contract: calls",
@@ -112,7 +112,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::CageMaxLossBps => "Policy contract: loss",
         RuleName::CageMaxDrawdownBps => "Policy contract: fall",
         RuleName::CageMinInterval => "Policy contract: interval",
-        RuleName::RequireSimulation => "Require simulation before execution",
+        RuleName::RequireSimulation => "Simulation before execution",
         RuleName::EndpointsAgree => "Endpoints agree",
         RuleName::ClocksAgree => "Clocks agree",
         RuleName::Calldata => "Calldata",
@@ -134,7 +134,7 @@ const fn rule_name_word(name: RuleName) -> &'static str {
         RuleName::Permit2Nonce => "Permit2 nonce",
         RuleName::AccountNonce => "Account nonce",
         RuleName::Operator => "Operator",
-        RuleName::Nft => "Nft",
+        RuleName::Nft => "NFT",
         RuleName::UnexplainedWrite => "Unexplained write",
         RuleName::Recipient => "Recipient",
         RuleName::Allowance => "Allowance",
@@ -225,9 +225,9 @@ pub fn failure_words(failed: &ToolFailed) -> String {
 pub fn offer_words(code: ErrorCode, sentence: &str) -> String {
     match code {
         ErrorCode::PermitExpired => {
-            "the simulated offer has expired, or was issued by an earlier run: preview the action again".to_owned()
+            "the simulated offer has expired or is from an earlier run: preview the action again".to_owned()
         }
-        ErrorCode::PermitConsumed => "the simulated offer has been used".to_owned(),
+        ErrorCode::PermitConsumed => "the simulated offer was already used".to_owned(),
         _ => sentence.to_owned(),
     }
 }
@@ -267,14 +267,14 @@ fn limit_of(why: &AskReason) -> Option<(String, &str)> {
 pub fn reason(why: &AskReason) -> String {
     let Some((limit, field)) = limit_of(why) else {
         return match why {
-            AskReason::HotLane => "it is above your limit without second opinion".to_owned(),
+            AskReason::HotLane => "above your limit without second opinion".to_owned(),
             other => other.words().to_string(),
         };
     };
     match (field, tool_of(field)) {
-        ("require_human_approval_above_usd", _) => format!("above your {limit} limit for acting unasked"),
+        ("require_human_approval_above_usd", _) => format!("above your {limit} approval limit"),
         ("spending_limits.hot_lane" | "hot_lane", _) => format!("above your {limit} limit without second opinion"),
-        (_, Some(tool)) => format!("above your {limit} limit for {tool} unasked"),
+        (_, Some(tool)) => format!("above your {limit} approval limit for {tool}"),
         (other, None) => format!("above your {limit} limit ({})", policy_word(other)),
     }
 }
@@ -306,7 +306,7 @@ pub fn found(finding: &Finding) -> String {
         Finding::Simulated { block, gas, balances } => {
             let (block, gas) = (grouped(&block.to_string()), grouped(&gas.to_string()));
             format!(
-                "block #{block}, {gas} gas, {balances} balances of the account move as declared and nothing else of it"
+                "block #{block}, {gas} gas, {balances} balances of the account change as declared, and nothing else"
             )
         }
         other => readable(&finding_words(other), 4),
@@ -404,7 +404,7 @@ mod tests {
         let none = failed(Vec::new());
         assert_eq!(failure_words(&none), none.error_message.as_str(), "without checks its own sentence");
         let used = ToolFailed { error_code: ErrorCode::PermitConsumed, ..none };
-        assert_eq!(failure_words(&used), "the simulated offer has been used");
+        assert_eq!(failure_words(&used), "the simulated offer was already used");
     }
 
     #[test]
@@ -419,12 +419,16 @@ mod tests {
     #[test]
     fn a_reason_says_which_limit_it_is_about_in_plain_words() {
         for (field, told, brief) in [
-            ("require_human_approval_above_usd", "for acting unasked", "above your $1,000 limit"),
-            ("spending_limits.hot_lane", "without second opinion", "above $1,000: 2nd opinion"),
-            ("tools.token_approve.requires_approval_above_usd", "for Approve unasked", "above $1,000 for Approve"),
+            ("require_human_approval_above_usd", "approval limit", "above your $1,000 limit"),
+            ("spending_limits.hot_lane", "limit without second opinion", "above $1,000: 2nd opinion"),
+            (
+                "tools.token_approve.requires_approval_above_usd",
+                "approval limit for Approve",
+                "above $1,000 for Approve",
+            ),
         ] {
             let why = above("2047.53", "1000", field);
-            assert_eq!(reason(&why), format!("above your $1,000 limit {told}"));
+            assert_eq!(reason(&why), format!("above your $1,000 {told}"));
             assert_eq!(reason_in(&why, 60), reason(&why));
             assert_eq!(reason_in(&why, 27), brief);
             assert!(brief.len() <= 27, "{brief}");
@@ -434,7 +438,7 @@ mod tests {
             "above your $1.50 limit (Max weird thing)",
             "a limit nobody thought of is named all the same"
         );
-        assert_eq!(reason(&AskReason::HotLane), "it is above your limit without second opinion");
+        assert_eq!(reason(&AskReason::HotLane), "above your limit without second opinion");
         assert_eq!(reason(&AskReason::said("above your limit (again)")), "above your limit (again)");
     }
 
@@ -459,7 +463,7 @@ mod tests {
         let simulated = Finding::Simulated { block: 1_285, gas: 128_412, balances: 2 };
         assert_eq!(
             found(&simulated),
-            "block #1,285, 128,412 gas, 2 balances of the account move as declared and nothing else of it"
+            "block #1,285, 128,412 gas, 2 balances of the account change as declared, and nothing else"
         );
         assert_eq!(found(&slippage()), "50 bps, impact 2 bps");
         assert_eq!(

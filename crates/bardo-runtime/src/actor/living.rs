@@ -92,7 +92,7 @@ impl Actor for Living {
                     played.missed.push(why.to_string());
                     (played.done, played.cued) = (true, true);
                 });
-                let text = SafeText::clean(&format!("I cannot live here: {why}"), 400);
+                let text = SafeText::clean(&format!("I cannot run here: {why}"), 400);
                 fabric.emit(&golem_id, None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
             }
         })

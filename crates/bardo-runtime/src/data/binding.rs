@@ -95,7 +95,7 @@ async fn first_block(chain: &WorldChain) -> Result<B256, DataError> {
         Ok(block.map(|block| block.header.hash))
     };
     let hash = chain.client.read_possible(read, Option::is_some).await.map_err(failed)?;
-    let missing = || ProviderError::Decode { detail: bardo_base::text::SafeText::clean("it knows no first block", 40) };
+    let missing = || ProviderError::Decode { detail: bardo_base::text::SafeText::clean("it has no first block", 40) };
     hash.ok_or_else(|| failed(missing()))
 }
 

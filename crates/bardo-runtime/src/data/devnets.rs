@@ -50,7 +50,7 @@ pub struct DevnetName(String);
 /// Error for a text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} cannot be a name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
+    "{0:?} is not a valid name: use 1 to 40 lower-case letters, digits, `-` or `_`, beginning with a letter or a digit"
 )]
 pub struct BadDevnetName(SafeText);
 
@@ -90,10 +90,10 @@ pub struct KeptSummary {
 #[derive(Debug, thiserror::Error)]
 pub enum DevnetError {
     /// No kept devnet has this name.
-    #[error("there is no kept devnet {0}: `bardo devnet list` shows those there are")]
+    #[error("there is no kept devnet {0}: `bardo devnet list` lists all")]
     NoDevnet(DevnetName),
     /// The devnet has no snapshot with this label.
-    #[error("{devnet} has no snapshot {label}: `bardo devnet list` shows those there are")]
+    #[error("{devnet} has no snapshot {label}: `bardo devnet list` lists all")]
     NoSnapshot {
         /// Name of the devnet.
         devnet: DevnetName,
@@ -101,7 +101,7 @@ pub enum DevnetError {
         label: DevnetName,
     },
     /// A snapshot with this label exists already.
-    #[error("{devnet} has a snapshot {label} already: choose another label")]
+    #[error("{devnet} already has a snapshot {label}: choose another label")]
     SnapshotExists {
         /// Name of the devnet.
         devnet: DevnetName,
@@ -109,7 +109,7 @@ pub enum DevnetError {
         label: DevnetName,
     },
     /// Another process uses its ledger.
-    #[error("the ledger of {0} is in use by another process: end that one first")]
+    #[error("the ledger of {0} is in use by another process: stop that process first")]
     LedgerInUse(DevnetName),
     /// A file operation failed.
     #[error("cannot use {}: {reason}; check that the folder can be written and the disk has room", path.display())]

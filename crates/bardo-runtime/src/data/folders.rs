@@ -59,7 +59,7 @@ pub(super) fn clear_away(ledgers: &Path, own: &Path, kept: &BTreeSet<String>, no
         match lock.try_lock() {
             Ok(()) => {
                 if let Err(error) = removal::folder(&folder) {
-                    tracing::warn!(folder = %folder.display(), %error, "an ended devnet's ledger stays");
+                    tracing::warn!(folder = %folder.display(), %error, "cannot remove the ledger of an ended devnet");
                 }
             }
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}

@@ -113,7 +113,7 @@ pub enum DataError {
     Store(#[from] StoreError),
     /// Play money and real money in one run.
     #[error(
-        "{devnet} is a devnet's chain and {other} is not: one ledger cannot keep both; leave one of them out of this run"
+        "{devnet} is a devnet chain and {other} is not: one ledger cannot hold both. Leave one of them out of this run"
     )]
     Mixed {
         /// Name of the devnet's chain.
@@ -122,7 +122,7 @@ pub enum DataError {
         other: String,
     },
     /// Chains of several devnets in one run.
-    #[error("{first} and {second} belong to two devnets; take both from one `bardo devnet`, or leave one out")]
+    #[error("{first} and {second} belong to different devnets. Use both from one `bardo devnet`, or leave one out")]
     TwoDevnets {
         /// Name of a chain.
         first: String,
@@ -130,13 +130,13 @@ pub enum DataError {
         second: String,
     },
     /// No chain identifies the ledger.
-    #[error("no chain is configured, so there is nothing to keep a ledger of")]
+    #[error("no chain is configured, so no ledger can be opened")]
     NoChain,
     /// The chain that would identify the ledger is unreachable.
     #[error(transparent)]
     Unreachable(#[from] ConnectError),
     /// A chain did not answer the request that identifies it.
-    #[error("{chain} does not tell which devnet it is of: {reason}")]
+    #[error("cannot tell which devnet {chain} belongs to: {reason}")]
     Unidentified {
         /// Name of the chain.
         chain: String,
@@ -145,9 +145,9 @@ pub enum DataError {
     },
     /// The chain's files are older than the ledger.
     #[error(
-        "the kept {chain} ends at block {head}, and its ledger in {} has a transaction in block {number}, which it lacks: the \
-         chain's files are older than the ledger. Nothing was opened. `bardo devnet restore` puts back a snapshot, which has \
-         both; `bardo devnet delete` removes both",
+        "the kept {chain} ends at block {head}, and its ledger in {} has a transaction in block {number}, which the \
+         chain lacks: the chain's files are older than the ledger. Nothing was opened. `bardo devnet restore` restores \
+         a snapshot of both; `bardo devnet delete` deletes both",
         path.display()
     )]
     ChainBehind {
@@ -162,7 +162,8 @@ pub enum DataError {
     },
     /// The ledger belongs to another chain with the same name.
     #[error(
-        "{} was begun for another {chain}: its first block was {bound} and is now {found}; a devnet that starts anew takes a new id",
+        "{} was created for another {chain}: its first block was {bound} and is now {found}. A restarted devnet needs \
+         a new id",
         path.display()
     )]
     OtherGenesis {

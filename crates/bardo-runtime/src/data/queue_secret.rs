@@ -34,8 +34,8 @@ pub enum QueueSecretError {
     },
     /// The file's permissions let other users read or modify it.
     #[error(
-        "the approval queue's secret {} can be used by others than its owner (mode {mode:03o}): anyone who has read it can \
-         forge approvals; delete it and start again",
+        "other users can access the approval queue's secret {} (mode {mode:03o}): anyone who has read it can forge \
+         approvals. Delete it and start again",
         path.display()
     )]
     Exposed {
@@ -45,13 +45,13 @@ pub enum QueueSecretError {
         mode: u32,
     },
     /// The file is a link, belongs to another user, or has the wrong length.
-    #[error("the approval queue's secret {} is not as it was written; delete it and start again", path.display())]
+    #[error("the approval queue's secret {} is damaged. Delete it and start again", path.display())]
     Damaged {
         /// Path of the file.
         path: PathBuf,
     },
     /// The system provides no random numbers.
-    #[error("the system gives no random numbers: the approval queue has no secret")]
+    #[error("the system provides no random numbers, so the approval queue has no secret")]
     NoRandomness,
 }
 

@@ -62,7 +62,7 @@ impl Drop for ShowFolder {
             // Without a lock file the next run does not remove the directory.
             let _kept = fs::remove_file(self.path.join(LOCK));
         } else if let Err(error) = removal::folder(&self.path) {
-            tracing::warn!(folder = %self.path.display(), %error, "a show's data folder stays until the next show");
+            tracing::warn!(folder = %self.path.display(), %error, "cannot remove a scenario's data folder");
         }
     }
 }
@@ -75,7 +75,7 @@ fn clear_away(shows: &Path) {
         match lock.try_lock() {
             Ok(()) => {
                 if let Err(error) = removal::folder(&folder) {
-                    tracing::warn!(folder = %folder.display(), %error, "the data folder of a killed show stays");
+                    tracing::warn!(folder = %folder.display(), %error, "cannot remove the data folder of a killed scenario");
                 }
             }
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}

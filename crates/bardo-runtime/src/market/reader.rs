@@ -64,16 +64,16 @@ pub(super) struct KnownPool {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The chain did not answer.
-    #[error("the chain does not answer: {0}")]
+    #[error("the chain does not respond: {0}")]
     Silent(SafeText),
     /// A block that was just announced does not exist.
-    #[error("block {0} is not there any more")]
+    #[error("block {0} no longer exists")]
     NoBlock(u64),
     /// The network has no Multicall3, which batches all reads.
     #[error("the address book has no Multicall3 for {0}")]
     NoMulticall(SafeText),
     /// The answer of Multicall3 cannot be decoded.
-    #[error("the chain's answer cannot be read: is Multicall3 there?")]
+    #[error("cannot decode the chain's response: check that Multicall3 is deployed")]
     NoAnswer,
 }
 

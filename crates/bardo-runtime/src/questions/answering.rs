@@ -25,7 +25,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(250);
 /// leads any session on the ledger. The brain runs as the operator's user and can write to the ledger, so an approval
 /// there could be its own. Rejections are accepted from anywhere.
 pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'static str> {
-    (kind.lets_through() && led()).then_some("a program leads there: say yes in the console that asks")
+    (kind.lets_through() && led()).then_some("a brain process runs there: approve in the console that asks")
 }
 
 /// Why an answer does not count.
@@ -80,10 +80,10 @@ pub fn answer(
 pub fn said(answer: &OperatorAnswer) -> String {
     match answer.kind() {
         AnswerKind::Once => "approved once",
-        AnswerKind::Similar => "approved, and similar ones for a while",
-        AnswerKind::Smaller => "a smaller amount is asked for",
+        AnswerKind::Similar => "approved, with similar actions for a while",
+        AnswerKind::Smaller => "a smaller amount was requested",
         AnswerKind::Refuse => "refused",
-        AnswerKind::RefuseAndStop => "refused, and everything is stopped",
+        AnswerKind::RefuseAndStop => "refused, and everything was stopped",
     }
     .to_owned()
 }
@@ -144,7 +144,7 @@ pub async fn stand_in_line(
             match shared.lay(&asked).await {
                 Ok(()) => laid = asked,
                 // Retried at the next poll; meanwhile it can be answered in this process.
-                Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
+                Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
         }
         match shared.report(clock.now_millis()).await {
@@ -154,7 +154,7 @@ pub async fn stand_in_line(
                     heard(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
                 }
             }
-            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+            Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
         }
         match shared.heard() {
             Ok(answers) if answers.is_empty() => {}
@@ -166,9 +166,9 @@ pub async fn stand_in_line(
                         None => answer(&desk, permit_id, given, confirmation, None),
                     };
                     match taken {
-                        Ok(said) => heard(true, format!("{said}, in another program ({by})")),
+                        Ok(said) => heard(true, format!("{said}, in another process ({by})")),
                         Err(why) => {
-                            heard(false, format!("answered in another program ({by}), and not taken: {why}"));
+                            heard(false, format!("an answer from another process ({by}) was rejected: {why}"));
                         }
                     }
                 }
@@ -176,10 +176,12 @@ pub async fn stand_in_line(
                 match shared.forget(answered).await {
                     // Requests whose answers were rejected are still open, and other processes must see them again.
                     Ok(()) => laid.clear(),
-                    Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
+                    }
                 }
             }
-            Err(error) => tracing::warn!(%error, "what was answered in other programs cannot be read"),
+            Err(error) => tracing::warn!(%error, "cannot read the answers of other processes"),
         }
         let asks = !desk.pending().is_empty();
         tokio::select! {

@@ -256,7 +256,7 @@ fn answers(preview: &Preview) -> Vec<Offered> {
         .map(|kind| {
             let why_not = match kind {
                 AnswerKind::Similar => ApprovalDesk::why_no_grant(preview).map(text),
-                AnswerKind::Smaller => smaller(preview).is_none().then(|| text("it has no amount to make smaller")),
+                AnswerKind::Smaller => smaller(preview).is_none().then(|| text("it has no amount to reduce")),
                 AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
             Offered { kind, why_not }

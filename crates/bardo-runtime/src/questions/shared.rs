@@ -79,13 +79,13 @@ const MAX_REPORTED: usize = 4_096;
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
     /// The request has ended, or was replaced by one under another permit.
-    #[error("this question is over, or has changed: look at it again")]
+    #[error("this decision has ended or changed: open it again")]
     Over,
     /// The operator's authorisation is missing or invalid.
     #[error(transparent)]
     Proof(#[from] ProofError),
     /// Another process answered first.
-    #[error("somebody else has answered this question already")]
+    #[error("this decision was already answered elsewhere")]
     Answered,
     /// No key of the account is unlocked in this process.
     #[error(
@@ -94,7 +94,7 @@ pub enum ShareError {
     )]
     Locked,
     /// The stored request was not written by a holder of the account's key.
-    #[error("this question cannot be verified: its row in the ledger was not written by a holder of the account's key")]
+    #[error("this decision cannot be verified: its row in the ledger was not written by a holder of the account's key")]
     Unverified,
     /// The ledger reported an error.
     #[error(transparent)]
@@ -103,7 +103,7 @@ pub enum ShareError {
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// The request or answer could not be serialised.
-    #[error("the question or its answer cannot be written down: {0}")]
+    #[error("cannot store the decision or its answer: {0}")]
     Form(String),
 }
 
@@ -145,10 +145,10 @@ pub enum Forgery {
 impl fmt::Display for Forgery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Question => "a question in the shared queue failed authentication and is ignored",
-            Self::OwnQuestion => "a question of this process was changed in the shared queue; the change is ignored",
+            Self::Question => "a decision in the shared queue failed authentication and is ignored",
+            Self::OwnQuestion => "a decision of this process was changed in the shared queue; the change is ignored",
             Self::Answer => "an answer in the shared queue failed authentication and is ignored",
-            Self::OtherAnswer => "an answer in the shared queue belongs to another question and is ignored",
+            Self::OtherAnswer => "an answer in the shared queue belongs to another decision and is ignored",
             Self::Unrecorded => "an answer in the shared queue has no entry in the audit log and is ignored",
         })
     }
@@ -670,7 +670,7 @@ impl Elsewhere for Shared {
 }
 
 fn amount_wanted(amount: &str) -> SafeText {
-    SafeText::clean(&format!("a smaller amount is wanted: {amount}"), 120)
+    SafeText::clean(&format!("a smaller amount was requested: {amount}"), 120)
 }
 
 /// True if the answer has its own audit entry: the one it names, unmodified, of its kind, and with its tag.

@@ -139,7 +139,7 @@ fn question(laid: &Laid, money: Money) -> Question {
         Own::Lower { from, to, said, without_keys } => {
             let title = match (to, without_keys) {
                 (Some(to), false) => format!("Lower the stop to {to}"),
-                (None, false) => "Lift the stop: signing goes on".to_owned(),
+                (None, false) => "Lift the stop: signing resumes".to_owned(),
                 (Some(to), true) => format!("Lower the stop to {to}; {STAY}"),
                 (None, true) => format!("Lift the stop: you can sign again; {STAY}"),
             };
@@ -147,10 +147,10 @@ fn question(laid: &Laid, money: Money) -> Question {
             (title, AskReason::Loosens, about)
         }
         Own::LeavePaper => {
-            ("Leave paper mode: from then on things are signed".to_owned(), AskReason::Loosens, About::LeavePaper)
+            ("Leave paper mode: actions are signed again".to_owned(), AskReason::Loosens, About::LeavePaper)
         }
         Own::ResetBreaker { failures } => (
-            "Close the failure breaker: trading goes on".to_owned(),
+            "Close the failure breaker: trading resumes".to_owned(),
             AskReason::Loosens,
             About::ResetBreaker { failures: *failures },
         ),
@@ -160,9 +160,9 @@ fn question(laid: &Laid, money: Money) -> Question {
         Own::SellUnderFlatten { from } => {
             let title = match from {
                 InForce::Stop(stop) => {
-                    format!("Flatten, said by {}: cancel open orders and sell what is held", stop.by)
+                    format!("Flatten, requested by {}: cancel open orders and sell all holdings", stop.by)
                 }
-                InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell what is held".to_owned(),
+                InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell all holdings".to_owned(),
             };
             (title, AskReason::LeavesPositions, About::SellHoldings)
         }
@@ -172,7 +172,7 @@ fn question(laid: &Laid, money: Money) -> Question {
                 InForce::None | InForce::Garbled { .. } => SafeText::clean("somebody", 20),
             };
             let title =
-                format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell what is held");
+                format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell all holdings");
             (title, AskReason::SellsUnderHalt, About::SellHoldings)
         }
     };
@@ -194,7 +194,7 @@ pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: 
         .collect();
     let title = match changes.as_slice() {
         [one] => format!("{}: {} → {}", one.field, one.from, one.to),
-        many => format!("Let {} fields of the policy change", many.len()),
+        many => format!("Change {} policy fields", many.len()),
     };
     let hash = pending.policy.hash();
     let about = About::Policy(PolicyAsked { file: text(file), changes });
@@ -217,8 +217,8 @@ fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: AskReason, about:
     let offered = |kind| Offered {
         kind,
         why_not: match kind {
-            AnswerKind::Similar => Some(SafeText::clean("each change is a decision of its own", 80)),
-            AnswerKind::Smaller => Some(SafeText::clean("there is no amount in it", 80)),
+            AnswerKind::Similar => Some(SafeText::clean("each change needs its own decision", 80)),
+            AnswerKind::Smaller => Some(SafeText::clean("it has no amount", 80)),
             AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
         },
     };

@@ -156,7 +156,7 @@ async fn open(
     let telling = news.clone();
     let lasts = match &config.kept_devnet {
         Some(name) => format!("kept as {name}"),
-        None => "ends with this program".to_owned(),
+        None => "ends with this process".to_owned(),
     };
     let report = move |progress: Progress| {
         // A closed console needs no reports.
@@ -217,9 +217,9 @@ fn step_of(progress: Progress, lasts: &str) -> BootStep {
         Step::Kept => ("reading the kept chain", String::new()),
         Step::Contracts => ("deploying the protocols' contracts", String::new()),
         Step::Pools => ("creating pools", String::new()),
-        Step::Funds => ("funding everybody", String::new()),
-        Step::Liquidity => ("filling the pools", String::new()),
-        Step::Past { done, of } => ("living through two hours of market", format!("block {done} of {of}")),
+        Step::Funds => ("funding accounts", String::new()),
+        Step::Liquidity => ("adding liquidity", String::new()),
+        Step::Past { done, of } => ("simulating two hours of market", format!("block {done} of {of}")),
         Step::Ready => ("running", lasts.to_owned()),
     };
     BootStep {

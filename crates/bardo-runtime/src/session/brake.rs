@@ -115,7 +115,7 @@ impl Brake {
         Ok(match now {
             InForce::None => "the hold is released".to_owned(),
             InForce::Stop(stop) => {
-                format!("the hold is released; the stop beneath it, {}, is in force", stop.level)
+                format!("the hold is released; the stop below it, {}, is in force", stop.level)
             }
             InForce::Garbled { why } => why,
         })
@@ -131,7 +131,9 @@ impl Brake {
                 raised.map(|now| {
                     let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
                     match now.level() {
-                        Some(StopLevel::Revoke) => format!("{told}: the Golem's keys are taken away until a new start"),
+                        Some(StopLevel::Revoke) => {
+                            format!("{told}: the Golem's session keys are revoked until a restart")
+                        }
                         _ => told,
                     }
                 })

@@ -116,7 +116,7 @@ impl Stage {
             Command::EnterPaper => Some(match &self.sources.paper {
                 Some(paper) => {
                     paper.turn(true);
-                    Ok("paper mode: everything is done on paper, nothing is signed".to_owned())
+                    Ok("paper mode: actions are simulated, nothing is signed".to_owned())
                 }
                 None => Err(CommandError::NoSigner),
             }),
@@ -163,8 +163,8 @@ impl Stage {
         lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
         let waits = self.sources.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
         let told = match waits {
-            true => format!("the show {name} begins once the Golem's open question is answered"),
-            false => format!("the show {name} begins"),
+            true => format!("scenario {name} starts once the Golem's open decision is answered"),
+            false => format!("scenario {name} starts"),
         };
         let played = self.control.cues.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
@@ -255,7 +255,7 @@ impl Stage {
                     tell(&self.links.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+            Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
         }
     }
 
@@ -264,7 +264,7 @@ impl Stage {
         let heard = match self.sources.shared.heard() {
             Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,
-            Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
+            Err(error) => return tracing::warn!(%error, "cannot read the answers of other processes"),
         };
         let answered = heard.iter().map(|heard| heard.permit_id).collect();
         for Heard { permit_id, answer, confirmation, by } in heard {
@@ -273,8 +273,8 @@ impl Stage {
                 None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
-                Ok(said) => (true, format!("{said}, in another program ({by})")),
-                Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
+                Ok(said) => (true, format!("{said}, in another process ({by})")),
+                Err(why) => (false, format!("an answer from another process ({by}) was rejected: {why}")),
             };
             tell(&self.links.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
@@ -282,7 +282,9 @@ impl Stage {
         match self.sources.shared.forget(answered).await {
             // Requests whose answers were rejected are still open, and other processes must see them again.
             Ok(()) => watched.laid.clear(),
-            Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
+            }
         }
     }
 
@@ -367,7 +369,7 @@ impl Stage {
                 // The file belongs to the operator: its present content has no effect until it changes.
                 rules.refuse(hash, "operator", now).await?;
                 let file = rules.keeper().path().display();
-                Ok(format!("what holds goes on holding; {file} says otherwise until you mend it"))
+                Ok(format!("the current policy stays in force; {file} differs from it until you change it back"))
             }
             AnswerKind::Similar | AnswerKind::Smaller => Err(CommandError::WholePolicy),
         }
@@ -418,7 +420,7 @@ impl Stage {
                 // Offers that were shown as a rehearsal can no longer be approved.
                 self.control.offers.clear();
                 paper.turn(false);
-                Ok("paper mode is off: from now on things are signed".to_owned())
+                Ok("paper mode is off: actions are signed again".to_owned())
             }
             Own::SellAfterDeath => {
                 redeem(proof)?;
@@ -428,7 +430,7 @@ impl Stage {
                     stage.sell_all(Cause::Death).await;
                     stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
-                Ok("what it held is sold, as far as the policy lets it".to_owned())
+                Ok("its holdings are being sold, as far as the policy allows".to_owned())
             }
             Own::SellUnderFlatten { .. } => {
                 redeem(proof)?;
@@ -438,7 +440,7 @@ impl Stage {
                     stage.sell_all(Cause::Flatten).await;
                     stage.control.running.fetch_sub(1, Ordering::SeqCst);
                 });
-                Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
+                Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())
             }
             Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
                 // Requested once for each halt: after a failure it must be possible to try again.
@@ -494,7 +496,7 @@ impl Stage {
     /// Opens a request of the session itself; it is reported with the others.
     fn lay(&self, own: Own) -> String {
         self.control.own.ask(own, self.sources.clock.now_millis());
-        "this needs a decision: it waits with the others (a)".to_owned()
+        "this needs a decision: press a to open it".to_owned()
     }
 
     async fn devnet(&self, control: DevnetControl) -> Result<String, SteerError> {
@@ -511,18 +513,18 @@ impl Stage {
                 for _ in 0..blocks {
                     number = chain.devnet.mine().await?.number();
                 }
-                Ok(format!("{blocks} made, up to #{number}"))
+                Ok(format!("{blocks} blocks mined, up to #{number}"))
             }
             DevnetControl::Advance { chain_id, seconds } => {
                 let chain = of(chain_id)?;
                 let seconds = seconds.min(MOST_SECONDS);
                 chain.devnet.run(move |chain| chain.increase_time(seconds)).await?;
                 chain.devnet.mine().await?;
-                Ok(format!("{seconds} s have passed on chain {chain_id}"))
+                Ok(format!("advanced chain {chain_id} by {seconds} s"))
             }
             DevnetControl::Market { on } => {
                 self.set_market(on).await?;
-                Ok(format!("the market {}", if on { "trades" } else { "stands still" }))
+                Ok(format!("the market {}", if on { "trades" } else { "is stopped" }))
             }
             DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
                 let parts = bps.min(9_900).saturating_mul(100);
@@ -546,7 +548,7 @@ impl Stage {
                     let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
                     chain.devnet.set_mining(mining).await?;
                 }
-                Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
+                Ok(format!("blocks are produced {}", if running { "by the clock" } else { "only on request" }))
             }
         }
     }

@@ -90,20 +90,20 @@ struct Left {
 
 /// Last message of the Golem: its completed and its failed steps.
 fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> String {
-    let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key, and sign nothing." };
+    let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key and sign nothing." };
     let orders = match orders_left {
-        0 => "No order of mine is open.".to_owned(),
+        0 => "I have no open orders.".to_owned(),
         left => format!("{left} of my orders could not be cancelled and can still fill."),
     };
     let stands = match allowances.left {
-        Some(Left { standing: 0, silent: 0 }) => "none stands".to_owned(),
-        Some(Left { standing, silent: 0 }) => format!("{standing} still stand"),
+        Some(Left { standing: 0, silent: 0 }) => "none remain".to_owned(),
+        Some(Left { standing, silent: 0 }) => format!("{standing} remain"),
         Some(Left { standing, silent }) => {
-            format!("{standing} still stand, and of {silent} tokens it could not be read whether any does")
+            format!("{standing} remain, and {silent} tokens could not be checked")
         }
-        None => "whether any stands could not be read".to_owned(),
+        None => "the remaining ones could not be read".to_owned(),
     };
-    format!("{keys} {orders} {} allowances were taken back, {stands}.", allowances.taken_back)
+    format!("{keys} {orders} {} allowances were revoked, {stands}.", allowances.taken_back)
 }
 
 impl Stage {
@@ -113,15 +113,15 @@ impl Stage {
         match memory.life(&*self.sources.clock).await {
             Ok(life) if life.wound_up_at.is_some() => return,
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "whether this was done before is not known: it is done"),
+            Err(error) => tracing::warn!(%error, "unknown whether the wind-up was done before; doing it now"),
         }
         self.wind_up(on_death).await;
         // A dead Golem's memory is not updated any more, so the outcome of pending orders is stored here.
         if let Err(error) = memory.hear_of_ends(self.sources.clock.now_millis()).await {
-            tracing::warn!(%error, "how the last orders ended was not remembered");
+            tracing::warn!(%error, "cannot store the outcomes of the last orders in memory");
         }
         if let Err(error) = memory.wound_up(self.sources.clock.now_millis()).await {
-            tracing::warn!(%error, "that the affairs are in order was not kept");
+            tracing::warn!(%error, "cannot record that the wind-up is complete");
         }
     }
 
@@ -132,7 +132,7 @@ impl Stage {
         for chain in self.sources.world.chains() {
             if let Err(refusal) = pipeline.turn(chain.network().chain_id, account, ON_ITS_WAY).await {
                 self.tally()
-                    .remark(&format!("what was on its way at the Golem's death did not end: {}", refusal.message));
+                    .remark(&format!("actions in flight at the Golem's death did not settle: {}", refusal.message));
             }
         }
     }
@@ -157,7 +157,7 @@ impl Stage {
         let trail = Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
         let note = Note { kind: Kind::GolemDied, call_id: None, golem_id: self.golem_id.clone(), body };
         if let Err(error) = trail.record(note).await {
-            tracing::warn!(%error, "the death is not on the audit trail");
+            tracing::warn!(%error, "cannot record the death in the audit log");
         }
         self.tell_last(&last_words(revoked, orders.open, allowances));
         for words in &orders.locked {
@@ -178,7 +178,7 @@ impl Stage {
     /// Revokes every allowance, as calls of the operator.
     async fn take_allowances_back(&self) -> Allowances {
         let Some(standing) = self.read_allowances().await else {
-            self.tally().remark("allowances could not be read at the Golem's death: look whether any stand");
+            self.tally().remark("cannot read allowances at the Golem's death: check for open ones and revoke them");
             return Allowances { taken_back: 0, left: None };
         };
         let mut all: BTreeSet<(u64, Address, Option<Address>)> = BTreeSet::new();
@@ -199,7 +199,7 @@ impl Stage {
                 Status::Success => taken_back += 1,
                 Status::Partial | Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
                     let why = response.error.map(|error| error.message().to_owned()).unwrap_or_default();
-                    self.tally().remark(&format!("an allowance of {token} was not taken back as a whole: {why}"));
+                    self.tally().remark(&format!("an allowance of {token} was not fully revoked: {why}"));
                 }
             }
         }

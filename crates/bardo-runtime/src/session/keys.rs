@@ -14,7 +14,7 @@ use bardo_safety::stop::InForce;
 use bardo_safety::{AccountKind, Revoked};
 
 /// Message for lowering a stop that has removed the keys.
-pub(super) const STAY: &str = "the Golem's keys stay revoked until the program is started anew";
+pub(super) const STAY: &str = "the Golem's keys stay revoked until a restart";
 
 impl Stage {
     /// True if a stop has removed the Golem's keys.
@@ -52,7 +52,7 @@ impl Stage {
     /// Reports that a lower stop does not restore the keys.
     pub(super) fn tell_keys_stay(&self) {
         if self.keys_revoked() {
-            self.tell_last(&format!("The stop is lower, and {STAY}."));
+            self.tell_last(&format!("The stop was lowered, but {STAY}."));
         }
     }
 
@@ -64,12 +64,12 @@ impl Stage {
 
 fn words(delegated: bool) -> String {
     let delegation = match delegated {
-        true => " The delegation on the chain still stands: its owner must disable it, with the owner's own wallet.",
+        true => " The on-chain delegation is still active: its owner must disable it with the owner's own wallet.",
         false => "",
     };
     format!(
-        "My keys are revoked by the stop ladder: I sign nothing more while this program runs, also once the stop is \
-         lower. Started anew with the stop lifted, I have keys again.{delegation}"
+        "My keys are revoked by the stop ladder: I sign nothing more in this process, even if the stop is lowered. \
+         After a restart with the stop lifted, I have keys again.{delegation}"
     )
 }
 

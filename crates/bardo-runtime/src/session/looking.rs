@@ -122,7 +122,7 @@ impl Stage {
             let chain = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
             match (token, chain) {
                 (TokenId::Native, Some(chain)) => SafeText::clean(chain.network().native_symbol, 20),
-                (TokenId::Native, None) => SafeText::clean("the coin", 20),
+                (TokenId::Native, None) => SafeText::clean("the native token", 20),
                 (TokenId::Erc20(address), chain) => {
                     let listed = chain
                         .and_then(|chain| chain.network().book.tokens().iter().find(|token| token.address == *address));

@@ -62,15 +62,15 @@ pub use time::{Pace, TimeOptions};
 use brake::Brake;
 
 /// Message of a Golem that plays no scenario because its network is not inside this process.
-const NO_SHOW: &str = "Shows are played on the devnet inside Bardo only, so I do nothing here by myself. Tell me what to do (:), \
-                       or give me a brain (--brain).";
+const NO_SHOW: &str = "Scenarios run only on Bardo's built-in devnet, so I do nothing here by myself. Tell me what to \
+                       do (:), or give me a brain (--brain).";
 
 /// Message of a Golem on a kept devnet, where a scenario would leave its trades and stops.
-const KEPT: &str = "This devnet is kept, so no show is played on it, and I do nothing by myself. Tell me what to do (:), or give \
-                    me a brain (--brain).";
+const KEPT: &str = "This devnet is kept, so no scenario runs on it, and I do nothing by myself. Tell me what to do \
+                    (:), or give me a brain (--brain).";
 
 /// Message of a Golem that only the operator leads.
-const YOU_LEAD: &str = "You lead, and I do nothing by myself. Tell me what to do (:).";
+const YOU_LEAD: &str = "You are in charge; I do nothing by myself. Tell me what to do (:).";
 
 /// Options of a session.
 #[derive(Debug, Clone)]
@@ -211,7 +211,7 @@ async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender
         if matches!(sent.command, Command::Leave(_)) {
             break;
         }
-        let words = SafeText::clean("nothing runs here: the network did not come up", 100);
+        let words = SafeText::clean("nothing runs here: the network did not start", 100);
         tell(news, News::Told { done: false, words }).await;
     }
     tell(news, News::Left(Box::default())).await;
@@ -225,8 +225,8 @@ async fn while_booting(sent: Option<Sent>, options: &SessionOptions, news: &mpsc
             tell(news, News::Left(Box::default())).await;
             return true;
         }
-        _ if options.watch => "this console only watches",
-        _ => "the network is still coming up",
+        _ if options.watch => "this console is read-only",
+        _ => "the network is still starting",
     };
     tell(news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
     false

@@ -161,7 +161,7 @@ impl Stage {
         }
         for offered in &mut question.answers {
             offered.why_not = match offered.kind {
-                AnswerKind::Similar => Some(SafeText::clean("each action by hand is a decision of its own", 80)),
+                AnswerKind::Similar => Some(SafeText::clean("each manual action needs its own decision", 80)),
                 AnswerKind::Smaller => Some(SafeText::clean("change the amount in the form and preview again", 80)),
                 AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
             };
@@ -233,6 +233,6 @@ fn shown(offer: &Offer) -> ToolResponse {
         data: None,
         error: None,
         decision_hints: Some(json!({ "permit": offer.told() })),
-        explanation: Some(format!("{expected}; held until its permit ends")),
+        explanation: Some(format!("{expected}; valid until its permit expires")),
     }
 }

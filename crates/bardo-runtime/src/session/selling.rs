@@ -150,7 +150,7 @@ impl Stage {
         if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
-        Ok("open orders are cancelled, and what is held is sold as far as the policy lets it; nothing else passes"
+        Ok("open orders are being cancelled and holdings sold, as far as the policy allows; nothing else passes"
             .to_owned())
     }
 
@@ -206,13 +206,13 @@ impl Stage {
                     if let Err(error) =
                         rules.end_liquidation(account, key, &told, self.sources.clock.now_millis()).await
                     {
-                        tracing::warn!(%error, "that a holding was dealt with is not on record");
+                        tracing::warn!(%error, "cannot record the outcome of a sale of holdings");
                     }
                 }
             }
             // Without the plan the parts would be refused one by one.
             Err(error) => {
-                let words = format!("Nothing was sold: the plan could not be put on record ({error}).");
+                let words = format!("Nothing was sold: cannot record the plan ({error}).");
                 self.tally().remark(&words);
                 self.tell_last(&words);
             }
@@ -259,7 +259,7 @@ impl Stage {
                 // A listed token without a contract has no balance.
                 Held::NoContract => continue,
                 Held::Unreadable => {
-                    let words = format!("Whether any of {address} is held could not be read, and none of it is sold.");
+                    let words = format!("The balance of {address} could not be read; none of it is sold.");
                     self.tally().remark(&words);
                     self.tell_last(&words);
                     continue;

@@ -48,11 +48,11 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 const WAITING: usize = 16;
 
 /// Notice of a read-only console whose session cannot share another process's embedded devnet.
-const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside that process. Run \
-     `bardo devnet`, and give its --rpc to both";
+const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside its own process. \
+                                     To share one, run `bardo devnet` and pass its --rpc to both";
 /// Notice of a read-only console beside a running session.
 const NOT_ATTACHED: &str =
-    "watching the chains, the ledger and its decisions: the events of a running session stay with it";
+    "watching the chains, the ledger and its decisions: events of a running session are not visible here";
 
 /// State of a running session.
 pub(super) struct Stage {
@@ -307,7 +307,7 @@ impl Stage {
     ) {
         self.control.leaving.send_replace(true);
         if let Some(desk) = &self.sources.desk {
-            desk.withdraw_all("the operator leaves");
+            desk.withdraw_all("the operator is quitting");
         }
         self.control.own.clear();
         self.control.offers.clear();
@@ -337,7 +337,7 @@ impl Stage {
                 return;
             }
             if Instant::now() >= ends {
-                self.tally().remark("what is signed was not settled in time; the next start settles it");
+                self.tally().remark("signed actions did not settle in time; the next start settles them");
                 break;
             }
             let sent = timeout(LOOK, commands.recv()).await;

@@ -54,7 +54,7 @@ fn locked(record: &Record, end: &str) -> String {
     match card {
         Some(card) => {
             let (amount, symbol, source) = (card.amount_in, card.token_in.symbol, card.source_chain);
-            format!("{amount} {symbol} on its way to {} is locked on {source}. {end}", card.destination_chain)
+            format!("{amount} {symbol} for {} is locked on {source}. {end}", card.destination_chain)
         }
         None => format!("The money of bridge order {} is locked. {end}", record.hash),
     }
@@ -65,7 +65,7 @@ fn ahead(record: &Record) -> String {
     let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
     let by = card.as_ref().map(|card| format!(" by {}", time_of_day(card.fill_deadline))).unwrap_or_default();
     let from = card.and_then(|card| card.refund_from).map(|from| format!(" from {} on", time_of_day(from)));
-    format!("If nobody delivers it{by}, intent_refund brings it back{}.", from.unwrap_or_default())
+    format!("If nobody delivers it{by}, intent_refund refunds it{}.", from.unwrap_or_default())
 }
 
 impl Stage {
@@ -78,7 +78,7 @@ impl Stage {
         let live = match orders.live() {
             Ok(live) => live,
             Err(error) => {
-                self.tally().remark(&format!("which orders are open could not be read, none was cancelled: {error}"));
+                self.tally().remark(&format!("cannot read the open orders; none was cancelled: {error}"));
                 left.open = 1;
                 return left;
             }
@@ -102,7 +102,7 @@ impl Stage {
                 Way::Refund => {
                     let params = json!(intent_refund::Params { intent_id: order.hash.to_string() });
                     if let Some(error) = self.by_hand(IntentRefund::META.name, params).await.error {
-                        left.locked.push(locked(&order, &format!("It did not come back yet: {}.", error.message())));
+                        left.locked.push(locked(&order, &format!("It was not refunded yet: {}.", error.message())));
                     }
                 }
                 Way::Wait => left.locked.push(locked(&order, &ahead(&order))),

@@ -66,7 +66,7 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         if timeout(IN_LINE, clock.rested()).await.is_err() {
             clock.wake_all();
             if timeout(PATIENCE, clock.rested()).await.is_err() {
-                tracing::warn!("time goes on although somebody is busy");
+                tracing::warn!("time advances although an actor is still busy");
             }
         }
         // The state of the stop file is published before the next tick.

@@ -422,7 +422,7 @@ impl Stage {
         running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             if let Err(error) = writing.await {
-                tracing::warn!(%error, "a change of the stop, or of the keys, is not on the audit trail");
+                tracing::warn!(%error, "cannot record a change of the stop or the keys in the audit log");
             }
             running.fetch_sub(1, Ordering::SeqCst);
         });
@@ -469,7 +469,7 @@ impl Stage {
             match self.sources.shared.lay(&told).await {
                 Ok(()) => watched.laid = told,
                 // Retried at the next poll; meanwhile they are shown in this process.
-                Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
+                Err(error) => tracing::warn!(%error, "cannot show this process's decisions to other processes"),
             }
         }
         let questions = self.questions(asked, watched);
@@ -509,7 +509,7 @@ impl Stage {
                 }
                 all.extend(others);
             }
-            Err(error) => tracing::warn!(%error, "what other programs ask cannot be read"),
+            Err(error) => tracing::warn!(%error, "cannot read the decisions of other processes"),
         }
         all.extend(self.control.own.questions(self.signer(), self.money(), |wanted| self.needs_password(wanted)));
         match self

@@ -160,22 +160,22 @@ fn places(action: &ActionAsked) -> Section {
 fn checks(action: &ActionAsked, now: u64) -> Section {
     let mut checks = Section::new("Checks");
     if let Some(opinion) = &action.opinion {
-        let agrees = if opinion.agrees { "agrees" } else { "does not agree" };
+        let agrees = if opinion.agrees { "agrees" } else { "disagrees" };
         checks.row("guardian", format_args!("{agrees}: {}", opinion.why));
     }
     for check in &action.checks {
         let mark = match check.outcome {
             CheckOutcome::Passed => "ok",
-            CheckOutcome::Warned => "LOOK AT",
+            CheckOutcome::Warned => "WARNING",
             CheckOutcome::Blocked => "BLOCKED",
         };
         checks.row(mark, format_args!("{}: {}", check.check, check.finding));
     }
     if let Some(at) = action.quoted_at {
-        checks.row("quote is", format_args!("{} s old", seconds(now.saturating_sub(at))));
+        checks.row("quote age", format_args!("{} s", seconds(now.saturating_sub(at))));
     }
     let left = seconds(action.valid_until.saturating_sub(now));
-    checks.row("holds for", format_args!("{left} s; after that it is simulated and asked again"));
+    checks.row("valid for", format_args!("{left} s; after that it is simulated and asked again"));
     checks
 }
 
@@ -217,7 +217,7 @@ pub fn raw(question: &Question) -> Vec<Section> {
             section
         })
         .collect();
-    let mut permit = Section::new("What binds them");
+    let mut permit = Section::new("Identifiers");
     permit.row("offer", action.permit);
     permit.row("hash", action.hash);
     all.push(permit);

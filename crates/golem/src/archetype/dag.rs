@@ -39,7 +39,7 @@ fn unknown(roles: &Roles, broken: &BTreeSet<String>) -> Vec<Fault> {
         .map(|(role, edge)| {
             let near = nearest(&edge.to, roles.keys().map(String::as_str));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let what = format!("there is no archetype `{}` to hand work to{near}", SafeText::clean(&edge.to, 64));
+            let what = format!("there is no archetype `{}` to delegate to{near}", SafeText::clean(&edge.to, 64));
             (vec![role.name.clone()], ArchetypeError::Line { place: edge.place.clone(), what })
         })
         .collect()
@@ -50,7 +50,7 @@ fn handed_on(roles: &Roles) -> Vec<Fault> {
     terminal
         .filter_map(|role| {
             let edge = role.delegates_to.first()?;
-            let rule = format!("`{}` is terminal and may hand nothing on", role.name);
+            let rule = format!("`{}` is terminal and must not delegate", role.name);
             let drawn = draw(role, &[edge], "a terminal role ends every path");
             Some((vec![role.name.clone()], ArchetypeError::Delegation { rule, drawn }))
         })
@@ -64,8 +64,8 @@ fn circles(roles: &Roles) -> Vec<Fault> {
         if let Some(path) = back_to(roles, role, &role.name, &mut BTreeSet::new()) {
             let members = path.iter().map(|edge| edge.to.as_str()).collect();
             if told.insert(members) {
-                let rule = format!("delegation goes in a circle from `{}`", role.name);
-                let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "here again") };
+                let rule = format!("delegation is circular, starting at `{}`", role.name);
+                let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "back here") };
                 found.push((on(role, &path), fault));
             }
         }
@@ -134,7 +134,7 @@ fn unguarded(roles: &Roles) -> Vec<Fault> {
             !roles.contains_key(GUARDIAN) || back_to(roles, role, GUARDIAN, &mut BTreeSet::new()).is_none()
         })
         .map(|role| {
-            let rule = format!("`{}` writes and has no way to `{GUARDIAN}`: add it to delegates_to", role.name);
+            let rule = format!("`{}` writes, but no path leads to `{GUARDIAN}`: add it to delegates_to", role.name);
             let path = longest(roles, role);
             let fault = ArchetypeError::Delegation { rule, drawn: draw(role, &path, "no guardian on any path") };
             (vec![role.name.clone()], fault)

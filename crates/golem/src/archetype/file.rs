@@ -80,7 +80,7 @@ pub(super) fn own(folder: &Path) -> Result<Vec<Source>, ArchetypeError> {
     paths.sort();
     let read = |path: &Path| {
         regular_file::read_text(path, MOST_BYTES).map_err(|error| match error.kind() {
-            ErrorKind::FileTooLarge => unreadable(path, &"larger than 64 KiB; that is no archetype"),
+            ErrorKind::FileTooLarge => unreadable(path, &"larger than 64 KiB, the maximum for an archetype"),
             _ => unreadable(path, &error),
         })
     };
@@ -104,10 +104,10 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError
         && name.len() <= 40
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if !well_formed {
-        return Err(fail(at, "name: use lower-case letters, digits and `-`, up to 40".to_owned()));
+        return Err(fail(at, "name: use up to 40 lower-case letters, digits and `-`".to_owned()));
     }
     if path.file_stem().is_none_or(|stem| stem != name.as_str()) {
-        return Err(fail(at, format!("name: `{name}` must stand in a file called {name}.toml")));
+        return Err(fail(at, format!("name: `{name}` must be in a file named {name}.toml")));
     }
     let profile = file.profile.map(|given| {
         let known = || Profile::ALL.iter().map(|one| one.as_str());
@@ -135,7 +135,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Archetype, ArchetypeError
     let mut delegates_to: Vec<Edge> = Vec::new();
     for edge in edges {
         if delegates_to.iter().any(|known| known.to == edge.to) {
-            let what = format!("`{}` is named twice", SafeText::clean(&edge.to, 64));
+            let what = format!("`{}` is listed twice", SafeText::clean(&edge.to, 64));
             return Err(ArchetypeError::Line { place: edge.place, what });
         }
         delegates_to.push(edge);

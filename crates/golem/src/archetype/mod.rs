@@ -138,7 +138,7 @@ pub enum ArchetypeError {
         drawn: String,
     },
     /// Unknown role name.
-    #[error("no archetype is called `{name}`{}; known: {known}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("no archetype is named `{name}`{}; known archetypes: {known}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
         /// Requested name, with control characters removed.
         name: String,

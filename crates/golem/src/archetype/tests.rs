@@ -111,12 +111,12 @@ fn a_circle_is_drawn() {
         ("guide.toml", "name = \"guide\"\nabout = \"a\"\nprofile = \"data\"\n\ndelegates_to = [\n  \"scout\",\n]\n"),
     ];
     let said = refused(&own);
-    assert!(said.contains("in a circle from `guide`"), "{said}");
+    assert!(said.contains("circular, starting at `guide`"), "{said}");
     let drawn: Vec<_> = said.lines().skip(1).map(str::trim).collect();
     assert!(drawn[0].starts_with("guide  ("), "{said}");
     assert!(drawn[1].starts_with("→ scout  (") && drawn[1].contains("guide.toml, line 6)"), "{said}");
     assert!(drawn[2].starts_with("→ guide  (") && drawn[2].contains("scout.toml, line 4)"), "{said}");
-    assert!(drawn[2].ends_with("← here again"), "{said}");
+    assert!(drawn[2].ends_with("← back here"), "{said}");
     let own = [("self.toml", "name = \"self\"\nabout = \"a\"\nprofile = \"data\"\ndelegates_to = [\"self\"]\n")];
     assert!(refused(&own).contains("→ self"));
 }
@@ -137,21 +137,21 @@ fn a_fourth_hop_is_drawn() {
 fn a_writer_without_a_guardian_is_refused() {
     let own = |extra: &str| format!("name = \"rogue\"\nabout = \"a\"\nwrites = true\nprofile = \"trader\"\n{extra}");
     let said = refused(&[("rogue.toml", &own("delegates_to = [\"risk-assessor\"]\n"))]);
-    assert!(said.contains("`rogue` writes and has no way to `safety-guardian`"), "{said}");
+    assert!(said.contains("`rogue` writes, but no path leads to `safety-guardian`"), "{said}");
     assert!(said.contains("→ risk-assessor") && said.contains("rogue.toml, line 5)"), "{said}");
     // A path over another role is accepted, and so is a terminal role, where the guardian runs inside the pipeline.
     assert!(with(&[("rogue.toml", &own("delegates_to = [\"trade-executor\"]\n"))]).get("rogue").is_ok());
     assert!(with(&[("rogue.toml", &own("terminal = true\n"))]).get("rogue").is_ok());
     // An override that removes the edge from a built-in role violates the same rule.
     let weaker = "name = \"vault-manager\"\nabout = \"a\"\nwrites = true\nprofile = \"vault\"\n";
-    assert!(refused(&[("vault-manager.toml", weaker)]).contains("`vault-manager` writes and has no way"));
+    assert!(refused(&[("vault-manager.toml", weaker)]).contains("`vault-manager` writes, but no path leads"));
 }
 
 #[test]
 fn a_terminal_role_hands_nothing_on() {
     let own = "name = \"safety-guardian\"\nabout = \"a\"\nterminal = true\nprofile = \"data\"\ndelegates_to = [\"risk-assessor\"]\n";
     let said = refused(&[("safety-guardian.toml", own)]);
-    assert!(said.contains("`safety-guardian` is terminal and may hand nothing on"), "{said}");
+    assert!(said.contains("`safety-guardian` is terminal and must not delegate"), "{said}");
     assert!(said.contains("safety-guardian.toml, line 5)"), "{said}");
 }
 
@@ -163,9 +163,9 @@ fn what_is_not_understood_is_named_with_its_line() {
         (role("profile = \"trade\""), 3, "did you mean `trader`?"),
         (role("profile = \"data\"\ndelegate_to = []"), 4, "unknown field `delegate_to`"),
         (role("profile = \"data\"\ndelegates_to = [\"safety-guard\"]"), 4, "did you mean `safety-guardian`?"),
-        (role("profile = \"data\"\ndelegates_to = [\"risk-assessor\", \"risk-assessor\"]"), 4, "named twice"),
+        (role("profile = \"data\"\ndelegates_to = [\"risk-assessor\", \"risk-assessor\"]"), 4, "listed twice"),
         (role(""), 1, "has no tools"),
-        ("name = \"other\"\nabout = \"a\"\nprofile = \"data\"\n".to_owned(), 1, "a file called other.toml"),
+        ("name = \"other\"\nabout = \"a\"\nprofile = \"data\"\n".to_owned(), 1, "a file named other.toml"),
         ("about = \"a\"\n\nname = \"Scout\"\n".to_owned(), 3, "lower-case"),
         ("name = \n".to_owned(), 1, ""),
     ] {
@@ -209,7 +209,7 @@ fn a_broken_guardian_stops_every_writer_that_needs_it() {
         assert!(roles.get(name).is_err(), "{name}");
     }
     let said = roles.get("trade-executor").unwrap_err().to_string();
-    assert!(said.contains("`trade-executor` writes and has no way to `safety-guardian`"), "{said}");
+    assert!(said.contains("`trade-executor` writes, but no path leads to `safety-guardian`"), "{said}");
     assert!(roles.get("pool-researcher").is_ok() && roles.get("risk-assessor").is_ok());
 }
 

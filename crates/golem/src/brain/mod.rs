@@ -87,7 +87,7 @@ pub enum Choice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrainError {
     /// Unknown kind of brain.
-    #[error("golem.brain ({origin}): no brain is called `{name}`; write scenario, operator, process:COMMAND or model")]
+    #[error("golem.brain ({origin}): no brain is named `{name}`; use scenario, operator, process:COMMAND or model")]
     Unknown {
         /// Configured value, with control characters removed.
         name: SafeText,
@@ -95,7 +95,7 @@ pub enum BrainError {
         origin: String,
     },
     /// Unusable command line.
-    #[error("golem.brain ({origin}): {what}; write process:COMMAND, such as process:python3 examples/golem.py")]
+    #[error("golem.brain ({origin}): {what}; use process:COMMAND, such as process:python3 examples/golem.py")]
     Command {
         /// Description of the problem.
         what: &'static str,
@@ -320,7 +320,7 @@ impl Nerves {
         let said = SafeText::clean(text, PIECE);
         let text = match self.breath.take(said.as_str().len()) {
             Breathes::Says => said,
-            Breathes::Stops => SafeText::clean("… (it says too much: the rest of this minute is not kept)", PIECE),
+            Breathes::Stops => SafeText::clean("… (too much output: the rest of this minute is dropped)", PIECE),
             Breathes::Silent => return,
         };
         self.voice.say(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));

@@ -76,12 +76,12 @@ impl Wish {
         // The call now comes from the operator, so its delegation replaces that of the last scenario step.
         let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
         let delegation = concrete(tool, kind).map(|acts| pi.delegation(acts)).unwrap_or_default();
-        let now = SafeText::clean(&format!("Doing what you said: {said}"), SAID);
+        let now = SafeText::clean(&format!("Doing what you asked: {said}"), SAID);
         let now = GolemNow { now, next: SafeText::clean("", 1), step: None, delegation };
         voice.say(EventKind::GolemNow(now));
         let response = if tool == ACT { act(pi, params).await.0 } else { pi.call(tool, params).await };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
-        format!("You said: {said}. {}", told.unwrap_or_else(|| "It is done.".to_owned()))
+        format!("You said: {said}. {}", told.unwrap_or_else(|| "Done.".to_owned()))
     }
 }
 
@@ -178,7 +178,7 @@ impl Hearing {
                             under_way.running.push(Box::pin(doing));
                         }
                         None if brain.try_send(said).is_err() => {
-                            under_way.think("I have not heard you: too much is still unheard.");
+                            under_way.think("I cannot take more messages right now. Try again later.");
                         }
                         None => {}
                     }
@@ -198,9 +198,9 @@ impl Hearing {
 
 fn changes(pi: &PiSession) -> String {
     let told = match pi.papers().deltas(pi.memory()) {
-        Err(error) => return format!("The changes cannot be read: {error}."),
+        Err(error) => return format!("I cannot read the changes: {error}."),
         Ok(deltas) => deltas.into_iter().take(5).map(|one| {
-            let undone = if one.undone { ", taken back" } else { "" };
+            let undone = if one.undone { ", undone" } else { "" };
             format!("{} in \"{}\" because {}{undone}", one.delta, one.section, one.reason)
         }),
     };
@@ -210,10 +210,10 @@ fn changes(pi: &PiSession) -> String {
 
 async fn undo(pi: &PiSession, number: &str) -> String {
     match number.parse() {
-        Err(_) => format!("`{number}` is no number of a change."),
+        Err(_) => format!("`{number}` is not the number of a change."),
         Ok(delta) => match pi.undo_directive(delta).await {
-            Ok(undone) => format!("Change {delta} of \"{}\" is taken back.", undone.section),
-            Err(error) => format!("Change {delta} stays: {}.", error.message()),
+            Ok(undone) => format!("Change {delta} of \"{}\" was undone.", undone.section),
+            Err(error) => format!("Change {delta} was not undone: {}.", error.message()),
         },
     }
 }
@@ -251,7 +251,7 @@ pub fn commands() -> Vec<PromptCommand> {
     let preview = PI_TOOLS.iter().find(|tool| tool.name == "preview_action");
     let act = command(
         ACT,
-        "preview an action, and do it if nothing stands against it",
+        "preview an action and commit it if nothing blocks it",
         preview.map_or(Value::Null, PiTool::schema),
     );
     eight.chain([act]).collect()

@@ -112,7 +112,7 @@ impl Mind {
                     // The repetition has no end, so the list needs a limit.
                     if played.missed.len() < MOST_MISSED {
                         let at = beat.at;
-                        played.missed.push(format!("afterwards, a beat {at} s after the one before: {missed}"));
+                        played.missed.push(format!("a repeated step, {at} s after the previous one: {missed}"));
                     }
                 });
             }

@@ -67,14 +67,14 @@ fn end(id: i64, topic: Topic, record: &Record) -> Option<End> {
         (Outcome::Done, Some(below)) if below > 0 => format!("{below} bps less than quoted"),
         (Outcome::Done, Some(below)) => format!("{} bps more than quoted", below.unsigned_abs()),
         (Outcome::Lapsed, _) => "nothing happened".to_owned(),
-        _ => "none that was measured".to_owned(),
+        _ => "not measured".to_owned(),
     };
     let lesson = match (outcome, code) {
         (Outcome::Done, _) => "it went as planned",
         (Outcome::Lapsed, Some(ErrorCode::UniswapxOrderExpired)) => {
-            "nobody took it in its time, and it cost nothing; more time or another way may do"
+            "nobody filled it in time, and it cost nothing; allow more time or use another route"
         }
-        (Outcome::Lapsed, _) => "nothing was spent; ask sooner or otherwise",
+        (Outcome::Lapsed, _) => "nothing was spent; ask earlier or try another way",
         _ => "find the reason before trying again",
     };
     let what = came.map(|came| format!(": {came} {}", wanted.symbol)).unwrap_or_default();

@@ -162,25 +162,25 @@ pub fn reflect(
         (Outcome::Done, Some(slipped), _) if slipped > 0 => (
             format!("{slipped} bps less than quoted"),
             if allowed_bps.is_some_and(|allowed| slipped.saturating_mul(4) > allowed.saturating_mul(3)) {
-                "close to what was allowed: a smaller amount would move the price less".to_owned()
+                "close to the allowed slippage: a smaller amount would move the price less".to_owned()
             } else {
-                "well inside what was allowed".to_owned()
+                "well within the allowed slippage".to_owned()
             },
         ),
         (Outcome::Done, Some(slipped), _) => {
             (format!("{} bps more than quoted", slipped.unsigned_abs()), "the quote was kept or better".to_owned())
         }
-        (Outcome::Done, None, _) => ("none that was measured".to_owned(), "it went as planned".to_owned()),
-        (Outcome::Open, ..) => ("not known yet".to_owned(), "wait for its end before the same again".to_owned()),
+        (Outcome::Done, None, _) => ("not measured".to_owned(), "it went as planned".to_owned()),
+        (Outcome::Open, ..) => ("not known yet".to_owned(), "wait for the outcome before repeating it".to_owned()),
         (Outcome::Lapsed, ..) => {
-            ("nothing happened".to_owned(), "nothing was spent; ask sooner or otherwise".to_owned())
+            ("nothing happened".to_owned(), "nothing was spent; ask earlier or try another way".to_owned())
         }
         (Outcome::Blocked, _, code) => {
             let why = code.map_or("a rule", ErrorCode::as_str);
-            ("nothing was signed".to_owned(), format!("{why} stands against this; it is not to be tried the same way"))
+            ("nothing was signed".to_owned(), format!("{why} blocks this; do not repeat it unchanged"))
         }
         (Outcome::Refused, ..) => {
-            ("nothing was signed".to_owned(), "the operator did not want it; the reason is theirs".to_owned())
+            ("nothing was signed".to_owned(), "the operator refused it; consider the reason given".to_owned())
         }
         (Outcome::Failed, ..) => ("it failed".to_owned(), "find the reason before trying again".to_owned()),
     };

@@ -431,7 +431,7 @@ fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) 
     let done = last.iter().filter(|one| one.outcome == Outcome::Done).count();
     let slipped: Vec<i64> = last.iter().filter_map(|one| one.slipped_bps).collect();
     let worst = slipped.iter().max().map_or(String::new(), |worst| format!(", at worst {worst} bps under the quote"));
-    let insight = format!("{topic}: {done} of the last {} went well{worst}", last.len());
+    let insight = format!("{topic}: {done} of the last {} succeeded{worst}", last.len());
     note(transaction, golem_id, Kind::Insight, topic, at, &insight)?;
     if let Some(advice) = soft::advice(&last) {
         note(transaction, golem_id, Kind::Heuristic, topic, at, &format!("{topic}: {advice}"))?;

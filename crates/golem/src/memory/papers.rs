@@ -104,13 +104,13 @@ pub enum PaperError {
     #[error("a section has at most {MOST_SECTION} characters and the playbook at most {MOST_BYTES} bytes")]
     TooLong,
     /// Section name that cannot be a heading.
-    #[error("a section needs a name of one line")]
+    #[error("a section needs a one-line name")]
     Section,
     /// Unknown change, or one that has already been undone.
-    #[error("there is no change {0} that could be taken back")]
+    #[error("there is no change {0} that could be undone")]
     NoDelta(u64),
     /// Section that was changed again after the change to undo.
-    #[error("the section was changed since: take the later change back first")]
+    #[error("the section has changed since: undo the later change first")]
     ChangedSince,
     /// Error of the database.
     #[error(transparent)]

@@ -80,7 +80,7 @@ pub(super) fn advice(last: &[Episode]) -> Option<String> {
         Lead::Tighter { to, of, worst } => {
             format!("{to} bps of slippage is enough; the worst of {of} was {worst} bps under its quote")
         }
-        Lead::Wider { failed, of } => format!("{failed} of the last {of} failed for want of slippage: ask for more"),
+        Lead::Wider { failed, of } => format!("{failed} of the last {of} failed for too little slippage: allow more"),
     })
 }
 
@@ -117,7 +117,7 @@ fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>
     let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(usual);
     let (to, why) = match lead(last)? {
         Lead::Tighter { to, of, worst } if to < asked => {
-            (to, format!("the worst of {of} alike was {worst} bps under its quote"))
+            (to, format!("the worst of {of} similar was {worst} bps under its quote"))
         }
         Lead::Tighter { .. } => return None,
         // The result is at most twice the request and within the limits of phase and policy: memory must not turn a
@@ -129,8 +129,8 @@ fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>
             if to <= asked {
                 return None;
             }
-            let held = if to < wider { ", and phase and policy take no more" } else { "" };
-            (to, format!("{failed} of the last {of} alike failed for want of it{held}"))
+            let held = if to < wider { "; phase and policy allow no more" } else { "" };
+            (to, format!("{failed} of the last {of} similar failed for too little{held}"))
         }
     };
     params.insert("slippage_bps".to_owned(), json!(to));
@@ -144,7 +144,7 @@ fn route(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
         return None;
     }
     params.insert("prefer_uniswapx".to_owned(), json!(false));
-    Some(format!("through pools, not by auction: {lapsed} of the last {OF_THE_LAST} alike lapsed"))
+    Some(format!("through pools, not by auction: {lapsed} of the last {OF_THE_LAST} similar lapsed"))
 }
 
 /// Doubles the duration if recent auctions expired.
@@ -160,5 +160,5 @@ fn timing(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
         return None;
     }
     params.insert("decay_end_time".to_owned(), json!(to));
-    Some(format!("{asked} s to {to} s for the auction: {lapsed} of the last {OF_THE_LAST} alike lapsed"))
+    Some(format!("{asked} s to {to} s for the auction: {lapsed} of the last {OF_THE_LAST} similar lapsed"))
 }

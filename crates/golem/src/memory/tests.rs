@@ -97,7 +97,7 @@ async fn several_alike_become_an_insight_that_replaces_itself() {
     }
     let found = home.memory.search("ethereum", Some(Kind::Insight), 10).unwrap();
     assert_eq!(found.len(), 1);
-    assert!(found[0].text.as_str().contains("3 of the last 3 went well, at worst 4 bps"), "{:?}", found[0].text);
+    assert!(found[0].text.as_str().contains("3 of the last 3 succeeded, at worst 4 bps"), "{:?}", found[0].text);
     home.memory.record(past(Some(6), None)).await.unwrap();
     let found = home.memory.search("ethereum", Some(Kind::Insight), 10).unwrap();
     assert_eq!(found.len(), 1, "one insight for a topic");
@@ -121,7 +121,7 @@ fn memory_moves_only_what_is_soft() {
     assert_eq!(softened.similar, 3);
     assert_eq!(
         softened.changes[0].as_str(),
-        "slippage 50 bps to 18 bps: the worst of 3 alike was 4 bps under its quote"
+        "slippage 50 bps to 18 bps: the worst of 3 similar was 4 bps under its quote"
     );
     let mut same = softened.params.clone();
     same.insert("slippage_bps".to_owned(), json!(50));
@@ -145,7 +145,7 @@ fn memory_asks_for_no_more_slippage_than_phase_and_policy_take() {
     let softened = with(50, 55);
     assert_eq!(softened.params["slippage_bps"], 55);
     let words =
-        "slippage 50 bps to 55 bps: 3 of the last 3 alike failed for want of it, and phase and policy take no more";
+        "slippage 50 bps to 55 bps: 3 of the last 3 similar failed for too little; phase and policy allow no more";
     assert_eq!(softened.changes[0].as_str(), words);
     // At or above the limit nothing changes; the pipeline refuses what exceeds it.
     for wanted in [55, 56] {
@@ -154,7 +154,7 @@ fn memory_asks_for_no_more_slippage_than_phase_and_policy_take() {
     }
     let free = with(50, 62);
     assert_eq!(free.params["slippage_bps"], 62);
-    assert_eq!(free.changes[0].as_str(), "slippage 50 bps to 62 bps: 3 of the last 3 alike failed for want of it");
+    assert_eq!(free.changes[0].as_str(), "slippage 50 bps to 62 bps: 3 of the last 3 similar failed for too little");
 }
 
 /// Past auction that expired without a fill.
@@ -170,7 +170,7 @@ fn auctions_that_nobody_took_lead_through_pools_whether_or_not_one_was_asked_for
         params.extend(prefers.map(|prefers| ("prefer_uniswapx".to_owned(), json!(prefers))));
         let softened = soften("swap", params, &last);
         assert_eq!(softened.params["prefer_uniswapx"], false, "{prefers:?}");
-        assert_eq!(softened.changes[0].as_str(), "through pools, not by auction: 2 of the last 3 alike lapsed");
+        assert_eq!(softened.changes[0].as_str(), "through pools, not by auction: 2 of the last 3 similar lapsed");
     }
     let mut pools = asked(Some(50));
     pools.insert("prefer_uniswapx".to_owned(), json!(false));
@@ -196,7 +196,7 @@ fn auctions_that_nobody_took_are_given_twice_the_time() {
     assert_eq!(given(None).params["decay_end_time"], 240, "of what an auction has that says nothing");
     assert_eq!(given(Some(2_000)).params["decay_end_time"], 3_600, "an hour at most");
     assert_eq!(given(Some(7_200)).params["decay_end_time"], 7_200, "what is longer stays");
-    assert_eq!(given(Some(60)).changes[0].as_str(), "60 s to 120 s for the auction: 2 of the last 3 alike lapsed");
+    assert_eq!(given(Some(60)).changes[0].as_str(), "60 s to 120 s for the auction: 2 of the last 3 similar lapsed");
     let mut same = given(Some(60)).params;
     same.remove("decay_end_time");
     assert_eq!(same, asked(None), "nothing else may change");

@@ -21,7 +21,7 @@ pub(super) fn known_of(entry: &Entry, params: &Map<String, Value>) -> Value {
 pub(super) fn no_kind(asked: &str) -> ToolError {
     let known: Vec<_> = ACTION_KINDS.iter().map(|kind| kind.name).collect();
     let near = nearest(asked, known.iter().copied());
-    let what = format!("there is no action of the kind `{}`", SafeText::clean(asked, 40));
+    let what = format!("there is no action kind `{}`", SafeText::clean(asked, 40));
     let error = ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "kind").detail("known", known);
     match near {
         Some(near) => error.suggest(format_args!("Did you mean `{near}`?")),

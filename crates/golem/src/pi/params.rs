@@ -37,21 +37,21 @@ impl PiTool {
 pub const PI_TOOLS: [PiTool; 8] = [
     PiTool {
         name: "preview_action",
-        description: "Simulates an on-chain action and holds it: every check of the safety pipeline runs and nothing is \
-                      signed. Answers with a permit, what is expected, the bounds and when the permit ends, or with \
-                      every rule that stands against it.",
+        description: "Simulates an on-chain action and holds it: every check of the safety pipeline runs and nothing \
+                      is signed. Returns a permit, the expected outcome, the bounds and the permit's expiry, or every \
+                      rule that the action violates.",
         schema: schema::<PreviewAction>,
     },
     PiTool {
         name: "commit_action",
-        description: "Does what was previewed, once, within its bounds. Needs the permit and its simulation hash. Where \
-                      the operator's yes is needed it waits for that.",
+        description: "Executes the previewed action once, within its bounds. Needs the permit and its simulation hash. \
+                      If operator approval is needed, it waits for it.",
         schema: schema::<CommitAction>,
     },
     PiTool {
         name: "cancel_action",
-        description: "Takes back a previewed action, or one that waits for the operator. Nothing that is being signed \
-                      can be taken back.",
+        description: "Cancels a previewed action, or one that waits for the operator. An action that is being signed \
+                      cannot be cancelled.",
         schema: schema::<CancelAction>,
     },
     PiTool {
@@ -61,25 +61,25 @@ pub const PI_TOOLS: [PiTool; 8] = [
     },
     PiTool {
         name: "search_context",
-        description: "Searches the playbook, the owner's strategy and what is going on now.",
+        description: "Searches the playbook, the owner's strategy and the current state.",
         schema: schema::<SearchContext>,
     },
     PiTool {
         name: "query_grimoire",
-        description: "Searches memory: past trades, what they have in common, what follows from that.",
+        description: "Searches memory: past trades, patterns in them, and lessons from them.",
         schema: schema::<QueryGrimoire>,
     },
     PiTool {
         name: "update_directive",
-        description: "Changes a section of the playbook. The change is kept as a delta that the operator can take back. \
-                      The strategy is the owner's and is never changed.",
+        description: "Changes a section of the playbook. The change is stored as a delta that the operator can undo. \
+                      The strategy belongs to the owner and is never changed.",
         schema: schema::<UpdateDirective>,
     },
     PiTool {
         name: "emergency_halt",
-        description: "Stops all signing but revocations and cancellations, at once, and takes back every open offer. \
-                      Only the operator lifts it; selling what is held then needs the operator's yes. While the operator \
-                      has everything sold (flatten), it stops you alone and the sales go on.",
+        description: "Stops all signing except revocations and cancellations at once, and withdraws every open offer. \
+                      Only the operator can lift it; selling holdings then needs operator approval. While the operator \
+                      sells everything (flatten), it stops only you and the sales continue.",
         schema: schema::<EmergencyHalt>,
     },
 ];

@@ -222,7 +222,7 @@ impl PiSession {
             caps.collect()
         });
         told.unwrap_or_else(|error| {
-            tracing::warn!(%error, "what is left of the policy's caps cannot be read");
+            tracing::warn!(%error, "cannot read the remaining caps of the policy");
             Vec::new()
         })
     }
@@ -300,7 +300,7 @@ impl PiSession {
             "emergency_halt" => self.emergency_halt(call_id, &typed(params)?).await,
             other => {
                 let known = || PI_TOOLS.iter().map(|tool| tool.name);
-                let what = format_args!("no tool is called `{}`", SafeText::clean(other, 64)).to_string();
+                let what = format_args!("no tool is named `{}`", SafeText::clean(other, 64)).to_string();
                 let error = ToolError::new(ErrorCode::ToolUnknown, what)
                     .suggest(format_args!("The tools are {}.", known().collect::<Vec<_>>().join(", ")));
                 Err(match nearest(other, known()) {
@@ -369,7 +369,7 @@ impl PiSession {
                 fields.insert("why".to_owned(), json!(SafeText::clean(why, WHY)));
             }
         }
-        let explanation = Some(format!("{}; held until its permit ends", about.expected));
+        let explanation = Some(format!("{}; valid until its permit expires", about.expected));
         let call_id = offer.call_id();
         let mut offers = self.held();
         // Expired offers end by themselves.
@@ -428,7 +428,7 @@ impl PiSession {
                 None => return Err(self.no_offer(permit_id)),
                 Some(held) if held.offer.preview().permit.simulation_hash != hash => {
                     offers.insert(permit_id, held);
-                    let what = "the simulation hash is not the one this permit was given with; the offer still stands";
+                    let what = "the simulation hash does not match this permit; the offer is still open";
                     return Err(ToolError::new(ErrorCode::PermitMismatch, what));
                 }
                 Some(held) => held,
@@ -451,14 +451,14 @@ impl PiSession {
         let held = self.held().remove(&permit_id);
         if let Some(held) = held {
             held.offer.take_back().await;
-            return Ok(success(call_id, json!({"cancelled": true}), "The offer was taken back; nothing was signed."));
+            return Ok(success(call_id, json!({"cancelled": true}), "The offer was withdrawn; nothing was signed."));
         }
         let running = self.committing().get(&permit_id).copied();
         match running {
             Some((running, _)) if self.inner.config.executor.cancel(running) => {
-                Ok(success(call_id, json!({"cancelled": true}), "It was called off before anything was signed."))
+                Ok(success(call_id, json!({"cancelled": true}), "It was cancelled before anything was signed."))
             }
-            Some(_) => Err(ToolError::new(ErrorCode::CallInProgress, "it is being signed, and cannot be taken back")),
+            Some(_) => Err(ToolError::new(ErrorCode::CallInProgress, "it is being signed and cannot be cancelled")),
             None => Err(self.no_offer(permit_id)),
         }
     }
@@ -472,7 +472,7 @@ impl PiSession {
         });
         let Some((name, tool)) = named else {
             let known: Vec<_> = QUERIES.iter().map(|query| query.name).collect();
-            let what = format!("nothing answers the question `{}`", SafeText::clean(&asked.query, 40));
+            let what = format!("there is no query `{}`", SafeText::clean(&asked.query, 40));
             let error = ToolError::new(ErrorCode::ValidationFailed, what);
             return Err(error.detail("parameter", "query").detail("known", known));
         };
@@ -506,7 +506,7 @@ impl PiSession {
         let summary = SafeText::clean(&format!("{}: {}", delta.section, delta.reason), 200);
         let changed = DirectiveChanged { delta: delta.delta, summary, undone: false };
         self.say(Some(call_id), EventKind::DirectiveChanged(changed));
-        Ok(success(call_id, json!(delta), "The playbook was changed; the operator can take the change back."))
+        Ok(success(call_id, json!(delta), "The playbook was changed; the operator can undo the change."))
     }
 
     /// Undoes a change of the playbook. This is the operator's action, not one of the eight tools.
@@ -516,7 +516,7 @@ impl PiSession {
     pub async fn undo_directive(&self, delta: u64) -> Result<Delta, ToolError> {
         let config = &self.inner.config;
         let undone = config.papers.undo(&config.memory, delta, config.clock.now_millis()).await?;
-        let summary = SafeText::clean(&format!("taken back: {}: {}", undone.section, undone.reason), 200);
+        let summary = SafeText::clean(&format!("undone: {}: {}", undone.section, undone.reason), 200);
         self.say(None, EventKind::DirectiveChanged(DirectiveChanged { delta, summary, undone: true }));
         Ok(undone)
     }
@@ -535,7 +535,7 @@ impl PiSession {
         // The session that watches the stop file reports this stop like any other.
         let taken_back = self.take_back_all().await;
         let data = json!({"level": level, "stopped": "everything", "offers_taken_back": taken_back});
-        let said = "All signing has stopped but revocations and cancellations; only the operator lifts it.";
+        let said = "All signing except revocations and cancellations has stopped; only the operator can lift the stop.";
         Ok(success(call_id, data, said))
     }
 
@@ -549,13 +549,13 @@ impl PiSession {
     /// Stops only this Golem. The operator's flatten stays in force, and its sales continue.
     async fn stop_itself(&self, call_id: CallId, reason: &SafeText, flatten: &Stop) -> ToolResponse {
         self.inner.has_stopped_itself.store(true, Ordering::SeqCst);
-        let words = format!("I stopped myself: {reason}. The operator's {} goes on.", flatten.level);
+        let words = format!("I stopped myself: {reason}. The operator's {} continues.", flatten.level);
         let text = SafeText::clean(&words, 400);
         self.say(Some(call_id), EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
         let taken_back = self.take_back(|asker| asker == Asker::Golem).await;
         let data = json!({"level": flatten.level, "stopped": "this Golem", "offers_taken_back": taken_back});
-        let said = "You sign nothing more but revocations and cancellations until the operator lifts the stop. The \
-                    operator's flatten stays in force, and selling under it goes on.";
+        let said = "You sign only revocations and cancellations until the operator lifts the stop. The operator's \
+                    flatten stays in force, and its sales continue.";
         success(call_id, data, said)
     }
 
@@ -576,7 +576,10 @@ impl PiSession {
             return Ok(());
         }
         let error = ToolError::new(ErrorCode::Halted, "you stopped yourself by emergency_halt; nothing was signed");
-        Err(error.suggest("Revoke allowances and cancel orders; everything else once the operator lifts the stop."))
+        Err(error.suggest(
+            "You can still revoke allowances and cancel orders. Everything else has to wait until the operator lifts \
+             the stop.",
+        ))
     }
 
     /// Withdraws all open offers, and cancels commits that are not signed yet. Returns the number of open offers.
@@ -635,17 +638,17 @@ impl PiSession {
         let episode = memory::reflect(topic.clone(), params, expected, *spent_cents, phase, response, now);
         if let Err(error) = config.memory.record(episode).await {
             // The action has happened; a missing memory entry does not change that.
-            tracing::warn!(%error, "an episode was not kept");
+            tracing::warn!(%error, "cannot store an episode");
         }
     }
 
     /// Returns the reason why no offer is open under a permit.
     fn no_offer(&self, permit_id: PermitId) -> ToolError {
         match self.inner.config.executor.permit_was_used(permit_id) {
-            Ok(true) => ToolError::new(ErrorCode::PermitConsumed, format_args!("permit {permit_id} has been used")),
+            Ok(true) => ToolError::new(ErrorCode::PermitConsumed, format_args!("permit {permit_id} was already used")),
             Ok(false) => ToolError::new(
                 ErrorCode::PermitExpired,
-                format_args!("no offer is open under {permit_id}: it was taken back, has lapsed, or never was"),
+                format_args!("no offer is open under {permit_id}: it was withdrawn, has expired, or never existed"),
             ),
             Err(error) => error,
         }

@@ -101,11 +101,11 @@ mod tests {
         let wanted = When { phase: Some(Phase::Cautious), after: Some("look".to_owned()), status };
         assert_eq!(read.unwrap().beats[2].when, Some(wanted));
         for (when, says) in [
-            ("{}", "`when` holds nothing"),
-            ("{ status = \"success\" }", "name it with after"),
+            ("{}", "`when` is empty"),
+            ("{ status = \"success\" }", "name the beat with after"),
             ("{ after = \"loook\" }", "did you mean `look`?"),
             // That step calls no tool, so it has no outcome.
-            ("{ after = \"idle\" }", "called `idle`"),
+            ("{ after = \"idle\" }", "named `idle`"),
             ("{ after = \"look\", status = \"fine\" }", "`fine` is neither a status"),
             ("{ phase = \"Happy\" }", "line 12: `Happy` is not a valid phase"),
             ("{ before = \"look\" }", "unknown field `before`"),
@@ -116,7 +116,7 @@ mod tests {
         // A condition cannot refer to a later step.
         let early = "name = \"x\"\nabout = \"y\"\n[[beat]]\nat = 1\nwhen = { after = \"look\" }\n\
                      [[beat]]\nat = 2\nname = \"look\"\ndo = \"query_state\"\n";
-        assert!(parse("x", early).unwrap_err().to_string().contains("beat 1: `when`: no beat before it"));
+        assert!(parse("x", early).unwrap_err().to_string().contains("beat 1: `when`: no earlier beat"));
     }
 
     #[test]

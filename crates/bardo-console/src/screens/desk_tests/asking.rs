@@ -104,8 +104,8 @@ fn z_shows_a_panel_of_the_audit_alone_and_v_checks_the_trail() {
     let mut screen = Audit::default();
     open(&mut screen, &world);
     for (panel, others) in [
-        ("The trail", ["Waiting for you", "Standing approvals", "Decisions"]),
-        ("Waiting for you", ["The trail", "Standing approvals", "Decisions"]),
+        ("Audit log", ["Waiting for you", "Standing approvals", "Decisions"]),
+        ("Waiting for you", ["Audit log", "Standing approvals", "Decisions"]),
     ] {
         assert!(screen.act(Action::Zoom, &world.known(), AREA).unwrap().is_empty(), "it asks for nothing");
         let shown = drawn(&screen, &world, AREA);

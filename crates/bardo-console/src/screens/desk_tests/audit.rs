@@ -59,13 +59,13 @@ fn a_search_finds_every_entry_with_its_words_and_says_how_far_it_sees() {
     let world = world();
     let all = drawn(&opened(&world), &world, AREA);
     assert_eq!(numbers(&all).first(), Some(&763), "the newest comes first\n{all}");
-    assert!(all.contains("newest 30 only, also for a search"), "there are 733 older ones\n{all}");
+    assert!(all.contains("newest 30 only, also when filtering"), "there are 733 older ones\n{all}");
     // The fourth of every six entries is a refusal: 737, 743, 749, 755, 761.
     let screen = found("LOOKALIKE refused\n", &world);
     let shown = drawn(&screen, &world, AREA);
     assert_eq!(numbers(&shown), [761, 755, 749, 743, 737], "{shown}");
     let shown = drawn(&found("nowhere", &world), &world, AREA);
-    assert!(numbers(&shown).is_empty() && shown.contains("No entry holds these words."), "{shown}");
+    assert!(numbers(&shown).is_empty() && shown.contains("No entry contains these words."), "{shown}");
     // Esc shows all entries again.
     let mut screen = screen;
     screen.act(Action::Back, &world.known(), AREA);
@@ -103,7 +103,7 @@ fn the_check_says_what_the_command_says() {
     hear(&mut screen, &world, true, 763, &[]);
     let wide = Rect { width: 200, ..AREA };
     let shown = drawn(&screen, &world, wide);
-    assert!(shown.contains("✓ good: 763 entries, in order and as they were written"), "{shown}");
+    assert!(shown.contains("✓ good: 763 entries, in order and unchanged"), "{shown}");
     hear(&mut screen, &world, false, 763, &["entry 12 does not follow entry 11", "entry 40 is missing"]);
     let shown = drawn(&screen, &world, wide);
     assert!(shown.contains("✕ NOT GOOD: entry 12 does not follow entry 11; and 1 more"), "{shown}");
@@ -234,7 +234,7 @@ fn no_more_entries_are_kept_than_are_asked_for_and_none_between_two_is_left_out(
 #[test]
 fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell_silent_is_said_to_stand_still() {
     let mut world = world();
-    let nothing = || Heard::Found(Box::new(Found::Nothing { why: safe("a recording has no trail") }));
+    let nothing = || Heard::Found(Box::new(Found::Nothing { why: safe("a recording has no audit log") }));
     let mut screen = Audit::default();
     screen.shown(&world.known());
     screen.hear(1, nothing(), &world.known());
@@ -245,6 +245,6 @@ fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell
     let wide = Rect { width: 200, ..AREA };
     assert!(!drawn(&screen, &world, wide).contains("f follows"));
     let told = screen.hear(3, nothing(), &world.known());
-    assert_eq!(told, [Wish::Notice(safe("a recording has no trail"))]);
+    assert_eq!(told, [Wish::Notice(safe("a recording has no audit log"))]);
     assert!(drawn(&screen, &world, wide).contains("e exports · f follows"));
 }

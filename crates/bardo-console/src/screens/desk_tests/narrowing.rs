@@ -20,8 +20,8 @@ fn tools_prices_and_holdings_are_narrowed_to_what_fits_and_esc_shows_all_again()
     let cases: [Case; 4] = [
         (Box::<Tools>::default(), "QUOTE", &["Tools 1", "uniswap_get_quote"], &["get_balances", "intent_refund"]),
         (Box::<NetworkScreen>::default(), "base dai", &["DAI"], &["ethereum · prices", "  WETH", "pool  "]),
-        (Box::<Portfolio>::default(), "usdc", &["6,120", "Others may take 1 of 2", "UNLIMITED"], &["WETH"]),
-        (Box::<Portfolio>::default(), "router", &["nothing fits the filter", "Others may take 1 of 2"], &["UNLIMITED"]),
+        (Box::<Portfolio>::default(), "usdc", &["6,120", "Allowances 1 of 2", "UNLIMITED"], &["WETH"]),
+        (Box::<Portfolio>::default(), "router", &["nothing matches the filter", "Allowances 1 of 2"], &["UNLIMITED"]),
     ];
     for (mut screen, words, left, gone) in cases {
         let before = drawn(screen.as_ref(), &world, AREA);
@@ -75,7 +75,7 @@ fn what_is_held_and_has_no_line_is_counted_above_the_others() {
     let wide = Rect { x: 0, y: 0, width: 80, height: 20 };
     // One line is the chain's heading. Only the title counts the rows: the lower edge belongs to the next panel.
     let shown = drawn(&Portfolio::default(), &world, wide);
-    let rows = shown.lines().skip(1).take_while(|line| !line.contains("Others may take")).count();
+    let rows = shown.lines().skip(1).take_while(|line| !line.contains("Allowances ")).count();
     assert!(shown.contains(&format!("Holding 1–{rows} of 21")), "{shown}");
     // The allowance panel gives away the lines that it does not need.
     world.snapshot.allowances.rows.truncate(1);
@@ -103,7 +103,7 @@ fn an_exact_allowance_of_permit2_says_whether_an_order_needs_it() {
     let shown = drawn(&zoomed, &world, AREA);
     let told: Vec<&str> = shown.lines().filter(|line| line.contains("Approved")).collect();
     let [needed, left, unknown] = told[..] else { panic!("{shown}") };
-    assert!(needed.contains("for signed orders") && !needed.contains("needs"), "{needed}");
-    assert!(left.contains("no order needs it"), "{left}");
-    assert!(!unknown.contains("orders") && !unknown.contains("needs"), "{unknown}");
+    assert!(needed.contains("for signed orders") && !needed.contains("needed"), "{needed}");
+    assert!(left.contains("not needed by any order"), "{left}");
+    assert!(!unknown.contains("orders") && !unknown.contains("needed"), "{unknown}");
 }

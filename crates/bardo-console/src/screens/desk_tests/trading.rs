@@ -73,7 +73,7 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     assert_eq!(typed(&mut trade, &world, "\n"), [Wish::OpenOffer]);
     world.now += 25_000;
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("○ over") && text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
+    assert!(text.contains("○ expired") && text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
     let more = calls(&typed(&mut trade, &world, "\n"));
     assert!(matches!(&more[..], [(_, tool, _, true), ..] if tool == "uniswap_execute_swap"), "{more:?}");
 }
@@ -179,7 +179,7 @@ fn an_offer_is_over_once_it_would_move_other_money() {
             let mut wishes = if by_tick { trade.tick(&world.known()) } else { Vec::new() };
             if by_tick {
                 let text = drawn(&trade, &world, AREA);
-                assert!(!text.contains("Decide") && text.contains("Whose money moves has changed"), "{text}");
+                assert!(!text.contains("Decide") && text.contains("The kind of money has changed"), "{text}");
             }
             wishes.extend(typed(&mut trade, &world, "\n"));
             assert!(!wishes.contains(&Wish::OpenOffer), "{wishes:?}");
@@ -234,7 +234,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     trade.hear(count, Heard::Began(call), &world.known());
     // The call has begun, and no event about it has arrived.
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("approved; nothing is known of it yet") && !text.contains("Fill the form"), "{text}");
+    assert!(text.contains("approved; waiting for its status") && !text.contains("Fill in the form"), "{text}");
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
     let kinds = [
         EventKind::ToolStart(ToolStart {
@@ -258,7 +258,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
         world.feed.take(&std::sync::Arc::new(Event { seq, at, golem_id, call_id: Some(call), kind }));
     }
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("sent, not confirmed") && !text.contains("Fill the form"), "{text}");
+    assert!(text.contains("sent, not confirmed") && !text.contains("Fill in the form"), "{text}");
     // The transaction hash can be copied as well.
     trade.type_key(key(KeyCode::Esc), &world.known(), &mut Vec::new());
     let copied = trade.act(Action::Copy, &world.known(), AREA).unwrap();
@@ -269,7 +269,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
     trade.hear(count, Heard::Reply(response), &world.known());
     let text = drawn(&trade, &world, AREA);
-    assert!(text.contains("852.25") && !text.contains("Fill the form"), "{text}");
+    assert!(text.contains("852.25") && !text.contains("Fill in the form"), "{text}");
 }
 
 #[test]

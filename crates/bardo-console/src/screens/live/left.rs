@@ -118,7 +118,7 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
     };
     let inner = frame(pen, area, &title, keys.panel == Panel::Waiting);
     if known.questions.is_empty() {
-        return nothing(pen, inner, "nothing: all is within limits");
+        return nothing(pen, inner, "nothing: all within limits");
     }
     let mut y = 0;
     for (at, one) in known.questions.iter().enumerate() {
@@ -362,7 +362,7 @@ pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: b
     let inner = frame(pen, area, "Holding, confirmed", focus);
     let rows = holding_lines(known);
     if rows.is_empty() {
-        return nothing(pen, inner, "nothing read yet");
+        return nothing(pen, inner, "loading…");
     }
     let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
     let worths = rows.iter().map(|row| match row {

@@ -128,7 +128,7 @@ fn delegation(known: &Known<'_>) -> Option<String> {
 /// Rows of the current and the next step. `narrow` means that there is no frame to show the labels and the delegation.
 fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
-        let words = if known.watch_only { "Nobody lives here: this console only watches." } else { "Waking up." };
+        let words = if known.watch_only { "No Golem runs here: this console is read-only." } else { "Starting." };
         return vec![Row::new(words, Role::TextDim), Row::default()];
     };
     // Without a frame, the first line carries the label.
@@ -210,7 +210,7 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
 pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
     if listing.calls.is_empty() {
         let all = known.feed.activity().next().is_none();
-        return nothing(pen, area, if all { " nothing yet" } else { " nothing fits the filter; Esc shows all" });
+        return nothing(pen, area, if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" });
     }
     for (place, rect) in call_places(area, listing) {
         if let Some(call) = listing.calls.get(place) {

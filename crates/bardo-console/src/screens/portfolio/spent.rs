@@ -32,14 +32,12 @@ pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
         all.push(
             Row::new("reserved ", Role::TextDim)
                 .then(dollars(limits.reserved), Role::Text)
-                .end("signed or about to be, not settled", Role::TextDim),
+                .end("being signed or not yet settled", Role::TextDim),
         );
     }
     if let Some(most) = known.feed.vitals.as_ref().and_then(|vitals| vitals.high_water) {
         all.push(
-            Row::new("highest  ", Role::TextDim)
-                .then(dollars(most), Role::Text)
-                .end("the most it was worth so far", Role::TextDim),
+            Row::new("highest  ", Role::TextDim).then(dollars(most), Role::Text).end("peak equity", Role::TextDim),
         );
     }
     if let Some(snapshot) = known.snapshot {

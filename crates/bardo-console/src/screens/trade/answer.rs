@@ -19,12 +19,12 @@ use serde::Deserialize as _;
 
 /// Instructions for a tool that writes.
 const HOW_TO_DO: &[&str] = &[
-    "1  Fill the form: the quote follows what you type.",
-    "2  Enter previews: every check, and a simulation of the exact bytes. Nothing is signed.",
-    "3  Enter again asks, as for the agent's actions: a picks, Enter signs and sends.",
+    "1  Fill in the form: the quote updates as you type.",
+    "2  Enter previews: all checks, and a simulation of the exact calldata. Nothing is signed.",
+    "3  Enter again opens the decision: a picks approval, Enter signs and sends.",
 ];
 /// Instructions for a tool that only reads.
-const HOW_TO_ASK: &[&str] = &["Fill the form. Enter asks; nothing is changed."];
+const HOW_TO_ASK: &[&str] = &["Fill in the form. Enter runs the tool; it is read-only."];
 
 impl Trade {
     /// Holdings on the selected chain, as rows.
@@ -72,12 +72,12 @@ impl Trade {
             below = super::super::list::stacked(area, height).1;
         }
         let body = match (&self.preview, self.previewing.is_some()) {
-            (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
+            (_, true) => vec![Row::new("▸ checking…", Role::Chart)],
             (Some(preview), false) => answer_rows(&preview.response, now, self.is_held(known)),
             // Execution without a card still shows its state, so that it is not started twice by mistake.
             (None, false) if self.deed.is_some() => match &self.deed_response {
                 Some(response) => answer_rows(response, now, false),
-                None => vec![Row::new("▸ approved; nothing is known of it yet", Role::Chart)],
+                None => vec![Row::new("▸ approved; waiting for its status", Role::Chart)],
             },
             (None, false) if self.quote.is_some() && self.quote_fits() => return,
             (None, false) => {
@@ -127,7 +127,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     };
     flows("pays_at_most", "pays at most    ");
     flows("receives_at_least", "gets at least   ");
-    flows("still_takeable", "takeable after  ");
+    flows("still_takeable", "allowance after ");
     if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
         all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));
     }
@@ -146,7 +146,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     }
     let reasons = permit.get("reasons").and_then(|told| Vec::<AskReason>::deserialize(told).ok());
     for reason in reasons.into_iter().flatten() {
-        let words = format!("! asks you: {}", reason.words());
+        let words = format!("! needs approval: {}", reason.words());
         all.push(Row::new(words, Role::StateCare).kept());
     }
     all.extend(check_rows(permit.get("checks")));
@@ -154,11 +154,11 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
         // The offer of a finished rehearsal is not held either.
         let over = until <= now.millis || !held;
         let (words, role) = if over {
-            ("○ over: Enter previews again".to_owned(), Role::StateCare)
+            ("○ expired: Enter previews again".to_owned(), Role::StateCare)
         } else {
             (left(until / 1000, now), Role::Text)
         };
-        all.push(Row::new("holds           ", Role::TextDim).then(words, role).kept());
+        all.push(Row::new("valid           ", Role::TextDim).then(words, role).kept());
     }
     all
 }
@@ -218,7 +218,7 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment, held: bool) -> V
     all.extend(offer_rows(response, now, held));
     if response.status == Status::Simulated && held {
         all.push(
-            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed before.", Role::Text).kept(),
+            Row::new("Enter", Role::Key).then(" opens the decision. Nothing is signed before it.", Role::Text).kept(),
         );
     } else if let Some(data) = &response.data {
         for (name, value) in widgets::plain::fields(data) {

@@ -315,7 +315,7 @@ fn what_was_seen_counts_only_as_it_is() {
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
     decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
-    assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("not on the screen")));
+    assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("you have not seen")));
     // After a different request under the same number, all lines must be seen again.
     let mut decision = shown(&asked);
     decision.follow(&Question { key: QuestionKey::Own(2), ..asked });
@@ -471,8 +471,8 @@ fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
     let About::Action(action) = &mut asked.about else { panic!("the sample asks about an action") };
     action.amount = Some(("0.36".to_owned(), text("WETH")));
     for (typed, why) in [
-        ("0.5", "not below the amount asked for"),
-        ("0.36", "not below the amount asked for"),
+        ("0.5", "type less than the requested amount"),
+        ("0.36", "type less than the requested amount"),
         ("0", "above zero"),
         ("-1", "above zero"),
         ("much less", "a number such as 0.25"),

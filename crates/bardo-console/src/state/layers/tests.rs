@@ -565,7 +565,7 @@ fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
     }
     wait(&mut state, 20_000);
     let shown = screen(&state);
-    assert!(shown.contains("DECISION ENDED") && shown.contains("The offer is over: nothing was signed"), "{shown}");
+    assert!(shown.contains("DECISION ENDED") && shown.contains("The offer expired: nothing was signed"), "{shown}");
     for key in REASON.chars().map(Key::char).chain([enter()]) {
         assert!(press(&mut state, key).is_empty(), "{key} did something");
         assert_eq!(state.context(), Context::Ended);
@@ -768,7 +768,7 @@ fn no_letter_is_offered_as_a_key_while_letters_are_text() {
         wait(&mut state, CALM);
         press(&mut state, Key::char('r'));
         let shown = screen(&state);
-        assert!(shown.contains("why (told to the Golem") && shown.contains("Esc back"), "{shown}");
+        assert!(shown.contains("reason (sent to the Golem") && shown.contains("Esc back"), "{shown}");
         assert!(["z full", "d raw", "n next"].iter().all(|words| !shown.contains(words)), "{shown}");
     }
 }

@@ -44,7 +44,7 @@ fn the_bare_word_scenario_opens_the_palette_and_restart_plays_the_show_again() {
         _ => None,
     };
     assert!(typed(&mut state, "restart").is_empty());
-    assert!(shown(&state).contains("no show plays"));
+    assert!(shown(&state).contains("no scenario is running"));
     assert!(typed(&mut state, "scenario").is_empty(), "nothing is said to the Golem");
     assert!(matches!(state.layers.last(), Some(Layer::Palette { .. })));
     let words = shown(&state);
@@ -112,7 +112,7 @@ fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
     watching.update(Input::Key(Key::char('1')));
     assert!(!shown(&watching).contains("p pause") && shown(&watching).contains("Ctrl-X STOP"), "{}", shown(&watching));
     assert!(key(&mut watching, 'p').is_empty(), "nothing is sent");
-    assert!(shown(&watching).contains("only watches"), "{}", shown(&watching));
+    assert!(shown(&watching).contains("read-only"), "{}", shown(&watching));
 
     let mut replay = running(120, 40, &text("Selling."));
     let mut network = replay.page.network.clone().unwrap();
@@ -138,7 +138,7 @@ fn a_hold_is_called_one_when_the_session_says_so() {
     assert!(shown(&state).contains("NOT STOPPED: the stop file cannot be written"), "{}", shown(&state));
     news(&mut state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
     let words = shown(&state);
-    assert!(words.contains("■ HELD") && words.contains("No new signature is made from now on."), "{words}");
+    assert!(words.contains("■ HELD") && words.contains("No new signatures are made."), "{words}");
     assert!(!words.contains("NOT STOPPED"), "{words}");
 }
 
@@ -205,7 +205,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     state.update(Input::Key(Key::plain(KeyCode::Esc)));
     state.watch_only = true;
     key(&mut state, 'x');
-    assert!(state.layers.is_empty() && shown(&state).contains("only watches"), "{}", shown(&state));
+    assert!(state.layers.is_empty() && shown(&state).contains("read-only"), "{}", shown(&state));
 }
 
 /// Console with a screen's own dialog about an allowance, with the revocation chosen and past the guard time.
@@ -231,7 +231,7 @@ fn picked_to_take_back() -> State {
     for pressed in [Key::char('4'), Key::plain(KeyCode::Tab), Key::char('x')] {
         state.update(Input::Key(pressed));
     }
-    assert!(shown(&state).contains("Take an allowance back?"), "{}", shown(&state));
+    assert!(shown(&state).contains("Revoke this allowance?"), "{}", shown(&state));
     calm(&mut state);
     key(&mut state, 'r');
     calm(&mut state);

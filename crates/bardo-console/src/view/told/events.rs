@@ -22,7 +22,7 @@ fn events_and_alerts_speak_the_words_of_the_screen() {
     let call = Some(CallId::new(1));
     tell(&mut state, call, vec![EventKind::ChainHealth(health), EventKind::SafetyCheck(blocked)]);
     let words = shown(&state);
-    assert!(words.contains("ethereum answers badly") && !words.contains("31337"), "{words}");
+    assert!(words.contains("ethereum responds with errors") && !words.contains("31337"), "{words}");
     assert!(words.contains("limits blocked: One trade: $6,785.11 is above it"), "{words}");
 }
 
@@ -42,13 +42,13 @@ fn a_story_is_told_in_words_and_names_a_call_once() {
         words
     };
     let words = told(&mut state, "uniswap_check_allowance", json!({ "token": "WETH" }), vec![]);
-    assert!(words.contains("The whole story · Allowance WETH ─"), "{words}");
+    assert!(words.contains("Call details · Allowance WETH ─"), "{words}");
     let words = told(&mut state, "get_balances", json!({}), vec![]);
-    assert!(words.contains("The whole story · Balances ─"), "{words}");
+    assert!(words.contains("Call details · Balances ─"), "{words}");
     let bridge = json!({ "token_in": "USDC", "token_out": "USDC", "amount": "100",
         "source_chain": "ethereum", "destination_chain": "base" });
     let words = told(&mut state, "uniswap_submit_cross_chain_intent", bridge, vec![]);
-    assert!(words.contains("The whole story · Bridge 100 USDC ethereum → base ─"), "{words}");
+    assert!(words.contains("Call details · Bridge 100 USDC ethereum → base ─"), "{words}");
     let asked = ApprovalRequested {
         permit_id: PermitId::random(),
         title: text("Swap"),
@@ -96,14 +96,14 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
         snapshot.limits.as_mut().unwrap()
     }
     let day = full(&mut state, &|next| limits(next).day.used = usd("4000"));
-    assert_eq!(day, ["more than 80 % of the day's cap is used"]);
+    assert_eq!(day, ["80 % of the daily cap is used"]);
     let month = full(&mut state, &|next| limits(next).month.used = usd("40000"));
-    assert_eq!(month, ["more than 80 % of the 30-day cap is used"]);
+    assert_eq!(month, ["80 % of the 30-day cap is used"]);
     assert_eq!(full(&mut state, &|next| limits(next).calls = (8, 10)).len(), 1);
     assert_eq!(full(&mut state, &|next| limits(next).calls = (7, 10)), [""; 0]);
     assert_eq!(full(&mut state, &|next| next.grants = vec![grant("101")]), [""; 0]);
     let used = full(&mut state, &|next| next.grants = vec![grant("99")]);
-    assert_eq!(used, ["more than 80 % of standing approval 4 is used"]);
+    assert_eq!(used, ["80 % of standing approval 4 is used"]);
     // The audit screen shows the full scope.
     let mut next = snapshot();
     next.grants = vec![grant("380")];

@@ -29,8 +29,8 @@ fn live_shows_who_asks_and_through_whom_and_what_memory_changed() {
     assert!(shown(&state).contains("slippage 50 bps to 30 bps"), "the events\n{}", shown(&state));
     state.update(Input::Key(Key::plain(KeyCode::Enter)));
     let words = shown(&state);
-    assert!(words.contains("The whole story · Swap 0.25 WETH → USDC"), "{words}");
-    assert!(words.contains("What was remembered") && words.contains("4 past trades alike"), "{words}");
+    assert!(words.contains("Call details · Swap 0.25 WETH → USDC"), "{words}");
+    assert!(words.contains("Memory") && words.contains("4 similar past trades"), "{words}");
     assert!(words.contains("memory: slippage 50 bps to 30 bps"), "{words}");
 }
 
@@ -42,7 +42,7 @@ fn n_goes_from_one_that_fits_to_the_next_and_says_where_nothing_is_filtered() {
         tell(&mut state, Some(CallId::new(at)), vec![start("uniswap_execute_swap", params), tx(TxState::Confirmed)]);
     }
     key(&mut state, 'n');
-    assert!(shown(&state).contains("no filter stands"));
+    assert!(shown(&state).contains("no filter is set"));
     key(&mut state, '/');
     for letter in "token:weth".chars() {
         key(&mut state, letter);
@@ -69,7 +69,7 @@ fn tab_gives_the_keys_to_a_panel_of_live_and_z_shows_it_alone() {
     let tab = |state: &mut State| state.update(Input::Key(Key::plain(KeyCode::Tab)));
     for name in ["the price", "Equity", "Events", "Waiting for you"] {
         tab(&mut state);
-        assert!(shown(&state).contains(&format!("the keys are on {name}")), "{}", shown(&state));
+        assert!(shown(&state).contains(&format!("focus: {name}")), "{}", shown(&state));
     }
     key(&mut state, 'z');
     let words = shown(&state);
@@ -164,9 +164,9 @@ fn before_there_is_a_block_nothing_is_said_of_money_that_is_not_known() {
     assert!(!shown(&state).contains("costs"), "{}", shown(&state));
     let step = BootStep { chain: text("base"), step: text("moving the market"), detail: text(""), done: false };
     news(&mut state, News::Market(Update::Boot(step)));
-    assert!(shown(&state).contains("nothing here costs anything"), "{}", shown(&state));
+    assert!(shown(&state).contains("nothing costs real money"), "{}", shown(&state));
     for (money, words) in
-        [(Money::Real, "real money"), (Money::Test, "Test coins only"), (Money::Play, "Nothing here costs")]
+        [(Money::Real, "real money"), (Money::Test, "Test tokens only"), (Money::Play, "Nothing costs real")]
     {
         let mut state = starting();
         let wallet = alloy_primitives::Address::ZERO;

@@ -77,7 +77,7 @@ fn a_call_that_silence_lets_pass_waits_for_nobody() {
     tell(&mut state, Some(CallId::new(1)), vec![begun(), asked(true)]);
     let words = shown(&state);
     assert!(words.contains("goes ahead in") && !words.contains("WAITS FOR YOU"), "{words}");
-    assert!(words.contains("without a no it goes ahead"), "the line of the event says so too\n{words}");
+    assert!(words.contains("goes ahead unless you refuse"), "the line of the event says so too\n{words}");
     tell(&mut state, Some(CallId::new(2)), vec![begun(), asked(false)]);
     assert!(shown(&state).contains("WAITS FOR YOU"), "{}", shown(&state));
 }
@@ -168,25 +168,25 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
         tell(&mut state, call, vec![begun, offer(notify), tx(TxState::Confirmed)]);
         assert!(state.alerts.is_empty(), "it is not done yet");
         tell(&mut state, call, vec![end(success)]);
-        let words = "done without asking you, as you want to be told: Swap 0.25 WETH → USDC";
+        let words = "done without asking you, above your notification limit: Swap 0.25 WETH → USDC";
         let alerts = state.alerts.iter().filter(|alert| alert.text.as_str() == words).count();
         assert_eq!(alerts, usize::from(told), "{notify} {success}: {:?}", state.alerts);
         assert_eq!(shown(&state).contains(words), told);
     }
     // The end state decides, whatever the card is: only a completed call is reported as done.
     for (tool, params, said, told) in [
-        ("uniswap_execute_swap", samples::swap_params(), EndState::Done, Some("done without asking you, as ")),
+        ("uniswap_execute_swap", samples::swap_params(), EndState::Done, Some("done without asking you, above ")),
         (
             "uniswap_submit_uniswapx_order",
             samples::swap_params(),
             EndState::Placed,
-            Some("handed in without asking you, and not filled yet, as "),
+            Some("submitted without asking you, not filled yet, above "),
         ),
         (
             "uniswap_execute_swap",
             samples::swap_params(),
             EndState::Unclear,
-            Some("signed without asking you, and not known yet how it ends, as "),
+            Some("signed without asking you, outcome unknown, above "),
         ),
         ("wallet_transfer_token", json!({ "token": "USDC", "amount": "120" }), EndState::Rehearsed, None),
         ("wallet_transfer_token", json!({ "token": "USDC", "amount": "120" }), EndState::NotDone, None),

@@ -39,18 +39,18 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             };
             rows.push(Row::new(format!("The stop ladder goes from {} to {}.", level(from), level(to)), Role::Dialog));
             rows.push(Row::new("It was set by ", Role::TextDim).then(said.as_str(), Role::Dialog));
-            rows.push(Row::new("What was held back may begin again at once.", Role::StateCare));
+            rows.push(Row::new("Blocked actions may start again at once.", Role::StateCare));
         }
         About::LeavePaper => {
-            rows.push(Row::new("From a yes on, what passes the checks is signed and sent.", Role::StateCare));
+            rows.push(Row::new("Once you approve, actions that pass the checks are signed and sent.", Role::StateCare));
         }
         About::ResetBreaker { failures } => {
-            rows.push(Row::new(format!("{failures} failures in a row opened it."), Role::Dialog));
-            rows.push(Row::new("Closed, new trades may begin at once.", Role::StateCare));
+            rows.push(Row::new(format!("It opened after {failures} failures in a row."), Role::Dialog));
+            rows.push(Row::new("Once it is closed, new trades may start at once.", Role::StateCare));
         }
         About::SellHoldings => {
-            rows.push(Row::new("A yes sells all tokens for USDC, as far as your policy lets it.", Role::StateCare));
-            rows.push(Row::new("A no leaves everything where it is: in your wallet.", Role::Dialog));
+            rows.push(Row::new("Approving sells all tokens for USDC, as far as your policy allows.", Role::StateCare));
+            rows.push(Row::new("Refusing leaves everything in your wallet.", Role::Dialog));
         }
     }
     rows
@@ -142,7 +142,7 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool, places
     }
     if let Some(order) = &action.order {
         let until = time_of_day(order.usable_until);
-        rows.push(Row::new(format!("Signs: {}, to be settled until {until}", order.kind), Role::Dialog));
+        rows.push(Row::new(format!("Signs: {}, can be settled until {until}", order.kind), Role::Dialog));
     }
 }
 
@@ -189,7 +189,7 @@ fn nothing_else_row(action: &ActionAsked) -> Row {
         Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
         // The same text is among the warnings that must be read.
         Err(why) => {
-            Row::new("Whether nothing else moves is not known: ", Role::StateCare).then(why.as_str(), Role::StateCare)
+            Row::new("Unknown whether anything else moves: ", Role::StateCare).then(why.as_str(), Role::StateCare)
         }
     }
 }
@@ -198,7 +198,7 @@ fn nothing_else_row(action: &ActionAsked) -> Row {
 fn cost_row(action: &ActionAsked) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
-        let against = format!("{} ({}) by the least favourable prices", cents(*lost), share(*bps));
+        let against = format!("{} ({}) at the least favourable prices", cents(*lost), share(*bps));
         costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
     }
     if let Some(bps) = action.costs.worst_loss_bps {
@@ -212,7 +212,7 @@ fn cost_row(action: &ActionAsked) -> Option<Row> {
 /// with the maximum gas cost.
 fn counted_row(action: &ActionAsked) -> Row {
     let counts = action.costs.counted.unwrap_or(action.costs.spent);
-    let why = if counts < action.costs.spent { ", as a fair exit: what it may lose" } else { "" };
+    let why = if counts < action.costs.spent { ", as a fair exit: its possible loss" } else { "" };
     let counted = format!("{} with gas of at most {}{why}", cents(counts), cents(action.costs.gas));
     Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog)
 }
@@ -251,7 +251,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
             _ if place.is_from => row.then(" = your account ✓", Role::StateGood),
             Some(label) => row.then(format!(" {label}"), Role::Dialog),
             None if place.listed => row.then(" on your list", Role::Dialog),
-            None => row.then(" not known here", Role::StateCare),
+            None => row.then(" not listed", Role::StateCare),
         };
         if place.first_seen {
             row = row.then(" FIRST PAYMENT TO IT", Role::StateBad);
@@ -345,7 +345,7 @@ fn price_row(action: &ActionAsked) -> Option<Row> {
     let priced = |sign: char| {
         action.changes.iter().any(|change| !change.gas && change.dollars.is_some() && change.expected.starts_with(sign))
     };
-    let words = "Dollars: what goes out at the highest price of feed, mean and quote, what comes in at the lowest";
+    let words = "Dollars: payments at the highest of feed, mean and quote price, receipts at the lowest";
     (priced('−') && priced('+')).then(|| Row::new(words, Role::TextDim))
 }
 
@@ -366,7 +366,7 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<
     let dim = |label: &str| Row::new(format!("{label:<15}"), Role::TextDim);
     let pair = format!("{} → {}{arrives} on {}", joined(&scope.gives), joined(&scope.gets), action.chain);
     let mut rows = vec![
-        dim("Lets pass")
+        dim("Approves")
             .then(format!("{who}, with {} only: {pair}", tool_word(scope.tool.as_str())), Role::StateCare)
             .kept(),
         dim("to").then(receivers.join(", "), Role::Dialog).kept(),
@@ -453,7 +453,7 @@ pub(super) fn raw(question: &Question) -> Vec<Row> {
         }
     }
     rows.push(Row::new(format!("offer {}", action.permit), Role::TextDim));
-    rows.push(Row::new(format!("binds {}", action.hash), Role::TextDim));
+    rows.push(Row::new(format!("hash  {}", action.hash), Role::TextDim));
     rows
 }
 

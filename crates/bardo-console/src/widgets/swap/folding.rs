@@ -120,10 +120,10 @@ impl SwapModel {
                 }
             }
             TxState::Dropped => {
-                self.set(About::Send, StepState::Failed, (at, at), Some(SafeText::clean("no endpoint took it", 40)))
+                self.set(About::Send, StepState::Failed, (at, at), Some(SafeText::clean("no endpoint accepted it", 40)))
             }
             TxState::Unclear => {
-                self.set(About::Confirm, StepState::Running, (at, at), Some(SafeText::clean("not known yet", 40)))
+                self.set(About::Confirm, StepState::Running, (at, at), Some(SafeText::clean("outcome unknown", 40)))
             }
         }
     }

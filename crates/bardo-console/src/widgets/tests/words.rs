@@ -105,7 +105,7 @@ fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
 
 #[test]
 fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
-    let compared = "being compared with the chain";
+    let compared = "checking it on chain";
     let tx = |state, leg, of| {
         let hash = alloy_primitives::B256::repeat_byte(0x8c);
         EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: None })
@@ -113,7 +113,7 @@ fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
     for (tool, before, moved) in [
         ("wallet_transfer_token", "in your wallet", "moved; "),
         ("intent_refund", "in the settler", "moved; "),
-        ("uniswapx_cancel_order", "in your wallet; the order can still fill", "the cancelling is in a block; "),
+        ("uniswapx_cancel_order", "in your wallet; the order can still fill", "the cancellation is in a block; "),
     ] {
         for (state, leg, of, words) in [
             (TxState::Sent, 1, 1, "sent, not confirmed".to_owned()),

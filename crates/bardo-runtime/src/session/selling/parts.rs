@@ -131,7 +131,7 @@ impl Stage {
                 break why.to_owned();
             }
             if sales >= MOST_SALES {
-                break format!("{MOST_SALES} sales were made of it");
+                break format!("the limit of {MOST_SALES} sales was reached");
             }
             let position = *position.get_or_insert(held.raw());
             let part = self.part(held.raw(), position, value, cuts);
@@ -139,7 +139,7 @@ impl Stage {
             let amount = match TokenAmount::new(part, held.decimals()) {
                 Ok(_) if whole => "max".to_owned(),
                 Ok(part) if !part.raw().is_zero() => part.to_string(),
-                Ok(_) | Err(_) => break "the parts that the policy leaves are too small to be sold".to_owned(),
+                Ok(_) | Err(_) => break "the amounts that the policy allows are too small to sell".to_owned(),
             };
             let response = self.sell_part(holding, &amount).await;
             let Some(error) = response.error else {
@@ -156,7 +156,7 @@ impl Stage {
                     is_cleared = true;
                     let due = self.sources.clock.now_millis().saturating_add(pause.as_millis() as u64);
                     if !self.wait_until(due, cause).await {
-                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                        break self.must_end(cause).unwrap_or("the sale was stopped").to_owned();
                     }
                 }
                 Next::Smaller if cuts < MOST_CUTS => cuts += 1,
@@ -164,14 +164,14 @@ impl Stage {
                     tries += 1;
                     let due = self.sources.clock.now_millis().saturating_add(BETWEEN_TRIES.as_millis() as u64);
                     if !self.wait_until(due, cause).await {
-                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                        break self.must_end(cause).unwrap_or("the sale was stopped").to_owned();
                     }
                 }
                 Next::Wait(free_in) if waited < PATIENCE_MILLIS => {
                     let wait = free_in.unwrap_or(BETWEEN_TRIES.as_millis() as u64).clamp(1_000, LONGEST_WAIT_MILLIS);
                     waited = waited.saturating_add(wait);
                     if !self.wait_until(self.sources.clock.now_millis().saturating_add(wait), cause).await {
-                        break self.must_end(cause).unwrap_or("selling was ended").to_owned();
+                        break self.must_end(cause).unwrap_or("the sale was stopped").to_owned();
                     }
                 }
                 Next::Smaller | Next::Later | Next::Wait(_) | Next::End => break error.message().to_owned(),
@@ -179,7 +179,7 @@ impl Stage {
         };
         let left = match self.worth(holding, account).await {
             Ok((held, _)) => held.to_string(),
-            Err(_) => "what was not sold".to_owned(),
+            Err(_) => "the rest".to_owned(),
         };
         let (symbol, chain) = (&holding.token.symbol, &holding.chain.network().name);
         match sales {
@@ -201,7 +201,7 @@ impl Stage {
     async fn worth(&self, holding: &Holding<'_>, account: Address) -> Result<(TokenAmount, Option<Usd>), ToolError> {
         let found = holding.chain.held(account, &[holding.address]).await?;
         let Some(Held::Amount(on_chain)) = found.first().copied() else {
-            return Err(ToolError::new(ErrorCode::TokenInvalid, "the token does not answer balanceOf"));
+            return Err(ToolError::new(ErrorCode::TokenInvalid, "the token does not respond to balanceOf"));
         };
         let chain_id = holding.chain.network().chain_id;
         let held = self.sources.world.balance(chain_id, account, holding.token.id, on_chain)?;

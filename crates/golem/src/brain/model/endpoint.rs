@@ -180,13 +180,13 @@ impl Endpoint {
             after: None,
             bytes,
         };
-        let silent = |bytes: usize| failed(&format_args!("no word for {} s", self.patience.as_secs()), bytes);
+        let silent = |bytes: usize| failed(&format_args!("no data for {} s", self.patience.as_secs()), bytes);
         let answer = match timeout(self.patience, request.body(body).send()).await {
             Err(_) => return Err(silent(sent)),
             Ok(Err(error)) if error.is_builder() => {
                 // This happens, for example, if the key contains a line break. The error text may contain the key.
                 return Err(AskError::Never(text(
-                    &"the request cannot be made: is the key one line of plain letters?",
+                    &"cannot build the request: the key must be one line of plain letters",
                 )));
             }
             Ok(Err(error)) => return Err(failed(&error.without_url(), 0)),
@@ -202,7 +202,7 @@ impl Endpoint {
             let patience = until.min(Instant::now() + self.patience);
             let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
                 Err(_) if Instant::now() >= until => {
-                    let most = format!("an answer without an end in {} s", self.longest.as_secs());
+                    let most = format!("the answer did not end within {} s", self.longest.as_secs());
                     return Err(failed(&most, sent + bytes));
                 }
                 Err(_) => return Err(silent(sent + bytes)),
@@ -212,7 +212,7 @@ impl Endpoint {
             };
             bytes += chunk.len();
             if bytes > MOST_ANSWER {
-                return Err(failed(&"an answer of more than 4 MiB", sent + bytes));
+                return Err(failed(&"the answer is larger than 4 MiB", sent + bytes));
             }
             let pieces = events.take(&chunk).map_err(|error| failed(&error, sent + bytes))?;
             for piece in pieces {
@@ -228,7 +228,7 @@ impl Endpoint {
             heard(&rest);
         }
         if !whole.ended {
-            return Err(failed(&"the answer broke off", sent + bytes));
+            return Err(failed(&"the answer ended early", sent + bytes));
         }
         // Missing or low token counts are replaced by an estimate. A token rarely exceeds eight bytes, so an honest
         // count is higher than this.
@@ -275,7 +275,7 @@ impl Endpoint {
             let error = said.get("error")?;
             error.get("message").unwrap_or(error).as_str()
         });
-        let mut why = format!("the endpoint answers {}", status.as_u16());
+        let mut why = format!("the endpoint returned {}", status.as_u16());
         if let Some(said) = said {
             let said = self.hidden(said);
             why.push_str(&format!(": {said}"));
@@ -297,11 +297,11 @@ impl Endpoint {
 fn to_change(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Some(
-            "Check that golem.model_style is the shape of this endpoint, that it has the model that golem.model_name \
-             names, and that golem.model_reply_tokens is within what that model allows",
+            "Check that golem.model_style matches this endpoint, that the endpoint serves the model in \
+             golem.model_name, and that golem.model_reply_tokens is within that model's limit",
         ),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Some("Set BARDO_MODEL_KEY to a key that is valid there and may use the model of golem.model_name")
+            Some("Set BARDO_MODEL_KEY to a key that is valid there and may use the model in golem.model_name")
         }
         StatusCode::NOT_FOUND => Some("Check golem.model_url, golem.model_style and golem.model_name"),
         _ => None,

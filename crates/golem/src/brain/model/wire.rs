@@ -65,7 +65,7 @@ pub(super) enum Nonsense {
     #[error("a piece that is not JSON")]
     NotJson,
     /// Error reported by the endpoint.
-    #[error("it broke off: {0}")]
+    #[error("the endpoint aborted it: {0}")]
     Fault(String),
     /// Exceeded limit of an answer.
     #[error("{0}")]
@@ -120,7 +120,7 @@ impl Style {
         }
         let piece: Value = serde_json::from_slice(piece).map_err(|_| Nonsense::NotJson)?;
         if let Some(fault) = piece.get("error").filter(|fault| !fault.is_null()) {
-            let said = fault.get("message").and_then(Value::as_str).unwrap_or("without a reason");
+            let said = fault.get("message").and_then(Value::as_str).unwrap_or("no reason given");
             return Err(Nonsense::Fault(said.to_owned()));
         }
         let text = match self {
@@ -128,7 +128,7 @@ impl Style {
             Self::Anthropic => anthropic_piece(&piece, answer)?,
         };
         if answer.text.len().saturating_add(text.len()) > MOST_TEXT {
-            return Err(Nonsense::TooMuch("more than 64 KiB of words"));
+            return Err(Nonsense::TooMuch("more than 64 KiB of text"));
         }
         answer.text.push_str(&text);
         Ok(text)
@@ -195,7 +195,7 @@ fn openai_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> 
     if let Some(refusal) = delta["refusal"].as_str() {
         let said = answer.refusal.get_or_insert_default();
         if said.len().saturating_add(refusal.len()) > MOST_TEXT {
-            return Err(Nonsense::TooMuch("more than 64 KiB of words"));
+            return Err(Nonsense::TooMuch("more than 64 KiB of text"));
         }
         said.push_str(refusal);
     }
@@ -230,7 +230,7 @@ fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsens
         }
         "content_block_delta" if piece["delta"]["type"] == "input_json_delta" => {
             // Blocks arrive one after another, so a piece belongs to the last call.
-            let last = answer.calls.last_mut().ok_or(Nonsense::TooMuch("arguments that belong to no call"))?;
+            let last = answer.calls.last_mut().ok_or(Nonsense::TooMuch("arguments without a call"))?;
             add(&mut last.arguments, &piece["delta"]["partial_json"], MOST_ARGUMENTS)?;
         }
         _ => {}
@@ -263,7 +263,7 @@ fn slot(answer: &mut Answer, at: usize) -> Result<&mut Asked, Nonsense> {
 fn add(to: &mut String, piece: &Value, most: usize) -> Result<(), Nonsense> {
     let piece = piece.as_str().unwrap_or_default();
     if to.len().saturating_add(piece.len()) > most {
-        return Err(Nonsense::TooMuch("a call with more than 64 KiB of arguments, or a name that is none"));
+        return Err(Nonsense::TooMuch("a call with more than 64 KiB of arguments or an invalid name"));
     }
     to.push_str(piece);
     Ok(())

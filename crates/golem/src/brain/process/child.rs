@@ -69,7 +69,7 @@ impl CommandLine {
         }
         words.extend(word);
         let mut words = words.into_iter();
-        let program = words.next().filter(|program| !program.is_empty()).ok_or("no program is named")?;
+        let program = words.next().filter(|program| !program.is_empty()).ok_or("the command names no program")?;
         Ok(Self { program, arguments: words.collect() })
     }
 
@@ -133,7 +133,7 @@ impl Scratch {
         match removal::folder(&self.0) {
             Ok(()) => {}
             // A program can create folders that cannot be removed; nothing depends on their removal.
-            Err(error) => tracing::warn!(folder = %self.0.display(), %error, "a brain's scratch folder stays"),
+            Err(error) => tracing::warn!(folder = %self.0.display(), %error, "cannot remove a brain's scratch folder"),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Running {
         let status = waitid(WaitId::Pid(number), options).ok().flatten()?;
         Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => format!("it ended with exit code {code}"),
-            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, Some(signal)) => format!("it was killed by signal {signal}"),
             (None, None) => "it ended".to_owned(),
         })
     }
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(parts("python3 a.py"), Ok(("python3".to_owned(), vec!["a.py".to_owned()])));
         let quoted = vec!["-c".to_owned(), "print('a b')".to_owned(), String::new(), "x;$(rm)".to_owned()];
         assert_eq!(parts(r#" python3 -c "print('a b')" '' x;$(rm) "#), Ok(("python3".to_owned(), quoted)));
-        assert_eq!(parts("  "), Err("no program is named"));
+        assert_eq!(parts("  "), Err("the command names no program"));
         assert_eq!(parts("a 'b"), Err("a quote is not closed"));
     }
 

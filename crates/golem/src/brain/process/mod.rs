@@ -171,7 +171,7 @@ impl Talk {
             }
             Ok(()) => {
                 self.farewell().await;
-                (true, "it was told to leave".to_owned())
+                (true, "it was asked to stop".to_owned())
             }
         };
         // Previews and reads end here, so no new offer can appear.
@@ -203,7 +203,7 @@ impl Talk {
                     Some(Out::Line(line)) => self.hear(&line, nerves)?,
                     Some(Out::TooLong) => {
                         let most = protocol::MOST_LINE >> 10;
-                        return Err(broken(format!("it said a line of more than {most} KiB")));
+                        return Err(broken(format!("it wrote a line longer than {most} KiB")));
                     }
                     Some(Out::End(half)) => return Err(self.closed(half).await),
                     None => return Err(self.closed(0).await),
@@ -225,7 +225,7 @@ impl Talk {
 
     fn tick(&mut self, nerves: &Nerves) -> Result<(), Over> {
         if let Some(most) = self.limits.ticks.filter(|most| self.ticks >= *most) {
-            return Err(Over::Done(format!("it was asked {most} times, as often as it was to be")));
+            return Err(Over::Done(format!("it reached its limit of {most} ticks")));
         }
         let now = Instant::now();
         self.due = now + self.limits.tick;
@@ -241,7 +241,7 @@ impl Talk {
             && self.ids.is_empty()
             && asked.elapsed() > self.limits.patience
         {
-            return Err(broken(format!("it has said nothing for {} s", self.limits.patience.as_secs())));
+            return Err(broken(format!("it has not answered for {} s", self.limits.patience.as_secs())));
         }
         // Output left in the pipe by an ended program is read first; only its descendants can keep the pipe open after
         // that.
@@ -259,14 +259,14 @@ impl Talk {
             self.lately.pop_front();
         }
         if self.lately.len() > LINES_A_SECOND {
-            return Err(broken(format!("it said more than {LINES_A_SECOND} lines in a second")));
+            return Err(broken(format!("it wrote more than {LINES_A_SECOND} lines in a second")));
         }
         let said = match protocol::read(line) {
             Ok(said) => said,
             Err(why) => {
                 self.nonsense += 1;
                 if self.nonsense > NONSENSE {
-                    return Err(broken(format!("it goes on saying what cannot be understood: {why}")));
+                    return Err(broken(format!("it keeps writing invalid lines: {why}")));
                 }
                 return self.say(&protocol::refused(&protocol::id_of(line), self.lines, &why));
             }
@@ -283,8 +283,8 @@ impl Talk {
                 nerves.now(&now, &next, step, None);
             }
             Said::Idle {} => {}
-            Said::Done { why } if why.trim().is_empty() => return Err(Over::Done("it is done".to_owned())),
-            Said::Done { why } => return Err(Over::Done(format!("it is done: {why}"))),
+            Said::Done { why } if why.trim().is_empty() => return Err(Over::Done("it has finished".to_owned())),
+            Said::Done { why } => return Err(Over::Done(format!("it has finished: {why}"))),
         }
         self.thinking = thinks;
         Ok(())
@@ -292,14 +292,14 @@ impl Talk {
 
     fn call(&mut self, id: String, tool: String, params: serde_json::Value, nerves: &mut Nerves) -> Result<(), Over> {
         if self.ids.values().any(|(one, _)| *one == id) {
-            return self.say(&protocol::refused(&json!(id), self.lines, &"a call of this id is under way"));
+            return self.say(&protocol::refused(&json!(id), self.lines, &"a call with this id is in progress"));
         }
         if self.ids.len() >= AT_ONCE {
-            let why = format!("{AT_ONCE} calls are under way; wait for an answer");
+            let why = format!("{AT_ONCE} calls are in progress; wait for an answer");
             return self.say(&protocol::refused(&json!(id), self.lines, &why));
         }
         let Some(left) = self.calls_left.checked_sub(1) else {
-            return self.say(&protocol::refused(&json!(id), self.lines, &"all calls of this run are used up"));
+            return self.say(&protocol::refused(&json!(id), self.lines, &"the call limit of this run is reached"));
         };
         self.calls_left = left;
         if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
@@ -321,7 +321,7 @@ impl Talk {
             }
             Err(broken) => {
                 let (id, line) = self.ids.remove(&broken.id()).unwrap_or_default();
-                self.say(&protocol::refused(&json!(id), line, &"the call broke"))
+                self.say(&protocol::refused(&json!(id), line, &"the call failed"))
             }
         }
     }
@@ -332,9 +332,9 @@ impl Talk {
         if cfg!(debug_assertions)
             && let Some(fault) = schema::mismatch(&lines::to_brain(), line)
         {
-            return Err(broken(format!("a line to it does not fit the protocol's schema: {fault}")));
+            return Err(broken(format!("a line to it does not match the protocol's schema: {fault}")));
         }
-        if self.running.say(line) { Ok(()) } else { Err(broken("it does not read what it is told")) }
+        if self.running.say(line) { Ok(()) } else { Err(broken("it does not read its stdin")) }
     }
 
     /// Handles a closed stdout: the process has ended or is useless. Returns the reason.
@@ -343,7 +343,7 @@ impl Talk {
         let how = loop {
             match self.running.ended() {
                 Some(how) => break how,
-                None if Instant::now() >= until => break "it closed its output".to_owned(),
+                None if Instant::now() >= until => break "it closed its stdout".to_owned(),
                 None => sleep(Duration::from_millis(10)).await,
             }
         };
@@ -359,14 +359,14 @@ impl Talk {
 
     fn how(&self, how: String) -> Over {
         let complaint = self.running.complaint();
-        broken(if complaint.is_empty() { how } else { format!("{how}; it said: {complaint}") })
+        broken(if complaint.is_empty() { how } else { format!("{how}; its stderr: {complaint}") })
     }
 
     /// Sends `bye` and gives the process time to exit.
     async fn farewell(&mut self) {
         let seconds = GOING.as_secs();
         // A process that no longer reads is killed like one that does not exit.
-        let _unheard = self.running.say(&json!({"type": "bye", "why": "the session ends", "seconds": seconds}));
+        let _unheard = self.running.say(&json!({"type": "bye", "why": "the session is ending", "seconds": seconds}));
         self.running.close();
         let until = Instant::now() + GOING;
         while Instant::now() < until && self.running.ended().is_none() {

@@ -140,7 +140,7 @@ pub fn hello(pi: &PiSession, limits: Told) -> Value {
     let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
     let queries = queries.map(|query| told(pi, "query", query.name, query.tool));
     let strategy = pi.papers().strategy().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the program does not receive its owner's strategy");
+        tracing::warn!(%error, "cannot read the owner's strategy for the program");
         String::new()
     });
     json!({

@@ -213,6 +213,6 @@ fn enter(specification: &Specification) -> Result<ExitCode, LaunchError> {
     let mut command = Command::new(&specification.program);
     let error = command.args(&specification.arguments).stdin(Stdio::inherit()).exec();
     // The report is out, so this error goes to stderr like a program's own.
-    let _unread = writeln!(std::io::stderr(), "`{}` does not start: {error}", specification.program.display());
+    let _unread = writeln!(std::io::stderr(), "cannot start `{}`: {error}", specification.program.display());
     Ok(ExitCode::from(NOT_LAUNCHED))
 }

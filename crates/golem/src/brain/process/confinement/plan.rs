@@ -104,12 +104,12 @@ const DEEPEST_SCRIPT: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Program that was not found.
-    #[error("`{0}` does not start: no such program. Check the command in golem.brain and PATH.")]
+    #[error("cannot start `{0}`: no such program. Check the command in golem.brain and PATH.")]
     NoProgram(SafeText),
     /// Path that is, contains, or lies in a protected folder.
     #[error(
-        "the brain may not reach {protected}, which holds Bardo's data, configuration or keys; {path} ({why}) overlaps \
-         with it. Move the program or this path to a folder of its own."
+        "the brain must not access {protected}, which holds Bardo's data, configuration or keys; {path} ({why}) \
+         overlaps with it. Move the program or this path to a folder of its own."
     )]
     Protected {
         /// Path that was requested or derived.
@@ -133,7 +133,7 @@ pub enum PlanError {
     #[error("golem.environment names {0}: variables of Bardo's own may hold secrets. Remove it from the list.")]
     Variable(SafeText),
     /// Unreadable current folder.
-    #[error("the current folder cannot be read: {0}. Start Bardo in a folder that exists.")]
+    #[error("cannot read the current folder: {0}. Start Bardo in a folder that exists.")]
     Folder(SafeText),
 }
 
