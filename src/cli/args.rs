@@ -210,11 +210,9 @@ pub(super) enum Command {
         action: PaperAction,
     },
     /// Print the completion script of a shell
-    #[command(
-        long_about = "Print the completion script of a shell.\n\nFor bash: bardo completions bash > \
+    #[command(long_about = "Print the completion script of a shell.\n\nFor bash: bardo completions bash > \
         ~/.local/share/bash-completion/completions/bardo. For zsh: a file _bardo in a folder of $fpath. For fish: \
-        ~/.config/fish/completions/bardo.fish."
-    )]
+        ~/.config/fish/completions/bardo.fish.")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

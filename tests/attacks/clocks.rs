@@ -152,7 +152,9 @@ async fn a_fresh_data_folder_reserves_nothing_by_a_clock_that_is_behind() {
     let refusal = refusal.expect_err("the clock is behind");
     let verdict = refusal.verdicts.first().unwrap();
     assert_eq!(verdict.check, Check::ChainHealth);
-    let Finding::ClocksDiffer { machine, chain, tolerance_seconds, .. } = verdict.finding else { panic!("{verdict:?}") };
+    let Finding::ClocksDiffer { machine, chain, tolerance_seconds, .. } = verdict.finding else {
+        panic!("{verdict:?}")
+    };
     assert_eq!(tolerance_seconds, 120);
     assert!(machine.abs_diff(desk.world.clock.now_millis() / 1_000) < 60, "{machine}");
     assert!(chain.abs_diff(desk.head().await) < 60, "{chain}");

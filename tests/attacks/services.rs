@@ -29,7 +29,9 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let flags = Flags { rpc, ..Flags::default() };
     let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(&config, || House::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone()).await.unwrap();
+    let opened = runtime::open(&config, || House::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone())
+        .await
+        .unwrap();
     let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
     let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
     let fabric = Fabric::in_memory(16, clock.clone());

@@ -83,7 +83,8 @@ impl Desk {
         answer: Option<&str>,
         meanwhile: impl Fn(),
     ) -> (String, u32) {
-        let arguments = ["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--json", "--rpc", &self.given];
+        let arguments =
+            ["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--json", "--rpc", &self.given];
         self.at_a_terminal(early, &arguments, "Type yes", answer, meanwhile)
     }
 

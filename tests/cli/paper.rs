@@ -135,7 +135,8 @@ fn above_the_approval_limit_paper_asks_as_in_earnest_and_signs_nothing() {
     assert_eq!(rows(&desk, "paper.db", "paper_action"), 0);
 
     let params = swap(buy).to_string();
-    let arguments = ["call", "uniswap_execute_swap", &params, "--approve", "ask", "--paper", "--json", "--rpc", &desk.given];
+    let arguments =
+        ["call", "uniswap_execute_swap", &params, "--approve", "ask", "--paper", "--json", "--rpc", &desk.given];
     let (shown, code) = desk.at_a_terminal("", &arguments, "Type yes", Some("no\r"), || {});
     assert!(shown.contains("PAPER") && shown.contains("APPROVAL_REFUSED"), "{shown}");
     assert_ne!(code, 0);

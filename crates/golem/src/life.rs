@@ -249,7 +249,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
 /// The error of a Golem that has died before, with its last entry.
 fn dead(last_words: Option<SafeText>) -> ToolError {
     let words = last_words.unwrap_or_default();
-    ToolError::new(ErrorCode::SafetyPhaseBlocked, format_args!("it has died. Its last entry: {words}"))
+    ToolError::new(ErrorCode::SafetyPhaseBlocked, format_args!("this Golem has died. Its last entry: {words}"))
 }
 
 /// Lets a brain decide until it ends, beside the operator's words. Returns what went wrong, the scenario after it, and
@@ -266,7 +266,7 @@ async fn led_by(brain: Box<dyn Brain>, nerves: &mut Nerves) -> (Vec<String>, Sce
     nerves.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
     nerves.pi.take_back_own().await;
-    let words = format!("My brain has gone: {why}. I still listen to you.");
+    let words = format!("My brain has stopped: {why}. I still listen to you.");
     // Report this before the run is marked as over: observers may leave at once.
     nerves.thought += 1;
     let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));

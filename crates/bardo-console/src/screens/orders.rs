@@ -149,18 +149,18 @@ impl Model {
 /// Why nothing can be done about an order now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Unavailable {
-    #[error("this order is over; there is nothing to cancel")]
+    #[error("this order has ended; there is nothing to cancel")]
     OrderOver,
-    #[error("this bridge order is over; there is nothing to take back")]
+    #[error("this bridge order has ended; there is nothing to refund")]
     BridgeOver,
-    #[error("this build cannot cancel orders")]
+    #[error("this build has no tool to cancel orders")]
     NoCancelTool,
-    #[error("this build cannot take bridge money back")]
+    #[error("this build has no tool for bridge refunds")]
     NoRefundTool,
-    #[error("the money can be taken back once its time is over and nobody delivered")]
+    #[error("a refund is possible only after the deadline, if nobody delivered")]
     NotExpired,
     /// The settler pays back only later; when.
-    #[error("the settler waits for the news of a delivery in the last moment: {0}")]
+    #[error("the settler still waits for a late proof of delivery: {0}")]
     RefundAhead(String),
 }
 

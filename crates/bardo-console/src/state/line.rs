@@ -181,7 +181,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
 fn check_line(check: &SafetyCheck) -> (Level, &'static str, String) {
     let (level, how) = match check.outcome {
         CheckOutcome::Passed => (Level::Detail, "passed"),
-        CheckOutcome::Warned => (Level::Care, "to be read"),
+        CheckOutcome::Warned => (Level::Care, "warned"),
         CheckOutcome::Blocked => (Level::Bad, "blocked"),
     };
     (level, "safety:check", format!("{} {how}: {}", check_word(check.check), finding_words(&check.finding)))
@@ -191,12 +191,12 @@ fn check_line(check: &SafetyCheck) -> (Level, &'static str, String) {
 fn answer_line(resolved: &ApprovalResolved) -> (Level, &'static str, String) {
     let how = match resolved.outcome {
         ApprovalOutcome::Approved => "you approved",
-        ApprovalOutcome::ApprovedSimilar => "you approved, and similar ones for a while",
+        ApprovalOutcome::ApprovedSimilar => "you approved, with similar actions for a while",
         ApprovalOutcome::Edited => "you asked for a smaller amount",
         ApprovalOutcome::Refused => "you refused",
         ApprovalOutcome::RefusedAndHalted => "you refused, and stopped everything",
         ApprovalOutcome::Lapsed => "nobody answered in time",
-        ApprovalOutcome::Withdrawn => "the question was taken back",
+        ApprovalOutcome::Withdrawn => "the request was withdrawn",
     };
     let why = resolved.reason.as_ref().filter(|why| !why.is_empty());
     let text = why.map_or_else(|| how.to_owned(), |why| format!("{how}: \"{why}\""));
@@ -212,8 +212,8 @@ fn transaction_line(update: &TxUpdate) -> (Level, &'static str, String) {
         TxState::Sent => (Level::Plain, "sent"),
         TxState::Confirmed => (Level::Plain, "confirmed"),
         TxState::Reverted => (Level::Bad, "reverted"),
-        TxState::Dropped => (Level::Care, "was never taken:"),
-        TxState::Unclear => (Level::Care, "not known yet:"),
+        TxState::Dropped => (Level::Care, "never included:"),
+        TxState::Unclear => (Level::Care, "outcome unknown:"),
     };
     (level, "tx:update", format!("{how} {hash}{block}"))
 }
@@ -246,8 +246,8 @@ fn intent_line(intent: &IntentUpdate) -> (Level, &'static str, String) {
 /// Line of a chain's health.
 fn health_line(health: &ChainHealth, chains: &BTreeMap<u64, SafeText>) -> (Level, &'static str, String) {
     let (level, how) = match health.state {
-        ChainState::Healthy => (Level::Plain, "answers well"),
-        ChainState::Degraded => (Level::Care, "answers badly"),
+        ChainState::Healthy => (Level::Plain, "responds normally"),
+        ChainState::Degraded => (Level::Care, "responds with errors"),
         ChainState::Down => (Level::Bad, "does not answer"),
         ChainState::Disputed => (Level::Bad, "endpoints disagree:"),
     };

@@ -117,7 +117,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
 fn answered(outcome: &str, amount: &str) -> String {
     match outcome {
         "approved" => "you approved".to_owned(),
-        "approved_similar" => "you approved, and similar for a while".to_owned(),
+        "approved_similar" => "you approved, with similar actions for a while".to_owned(),
         "edited" => format!("you asked for a smaller amount, {amount}"),
         "refused" => "you refused".to_owned(),
         "refused_and_halted" => "you refused, and stopped everything".to_owned(),

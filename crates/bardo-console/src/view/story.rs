@@ -189,7 +189,7 @@ fn transaction_rows(rows: &mut Vec<Row>, call: &CallSeen) {
 
 fn verified_rows(rows: &mut Vec<Row>, call: &CallSeen) {
     if let Some(verified) = &call.verified {
-        part(rows, "Does the chain agree?");
+        part(rows, "Check against the chain");
         let (mark, role) = if verified.matched {
             ("chain agrees ✓", Role::StateGood)
         } else {

@@ -386,10 +386,10 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         // The scope of a standing approval is shown before it is given: tool, pair, recipient, size, total, time.
         ("similar", "with Swap only: WETH → UNI on ethereum"),
         ("similar", "to             your account"),
-        ("similar", "any, until the total is used up; this one counts as $2,047.53 of it"),
+        ("similar", "any, until the total is used up; this action uses $2,047.53 of it"),
         ("similar", "up to 50 bps, as of this one; more is asked about"),
-        ("similar", "for how many minutes"),
-        ("similar", "up to how many dollars in all"),
+        ("similar", "minutes"),
+        ("similar", "total limit in dollars"),
         ("open orders", "may take 0.85 WETH, 0.25 of it for your open orders"),
         ("on paper", "PAPER"),
         ("on paper", "nothing is signed or sent"),

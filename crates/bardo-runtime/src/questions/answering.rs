@@ -32,16 +32,16 @@ pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'stati
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
     /// A standing approval of no time, or of more than a day.
-    #[error("a standing approval lasts up to 24 hours")]
+    #[error("a standing approval lasts at most 24 hours")]
     GrantTime,
     /// The action sells no amount that could be smaller.
-    #[error("this action has no amount to make smaller")]
+    #[error("this action has no amount to reduce")]
     NoAmount,
     /// The amount cannot be read.
     #[error(transparent)]
     Amount(#[from] AmountError),
     /// The amount is zero, or not below the one asked for.
-    #[error("a smaller amount must be above zero and below the one asked for")]
+    #[error("the amount must be above zero and below the requested one")]
     NotSmaller,
     /// The desk does not take it.
     #[error(transparent)]

@@ -124,7 +124,7 @@ impl Brake {
     /// Executes a command about stops that needs no approval; `None` for other commands.
     pub(super) fn obey(&self, command: &Command) -> Outcome {
         let done = match command {
-            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()).map_err(Into::into),
+            Command::Hold => self.hold().map(|()| "held: no new signatures".to_owned()).map_err(Into::into),
             Command::ReleaseHold => self.release(),
             Command::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str()).map_err(Into::into);

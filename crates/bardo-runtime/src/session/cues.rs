@@ -33,16 +33,16 @@ enum CueError {
     #[error(transparent)]
     Stop(#[from] StopError),
     /// There is no approval queue.
-    #[error("nobody asks anything here")]
+    #[error("this session has no approval queue")]
     NoQueue,
     /// The approval queue is empty.
-    #[error("no question is open that could be answered")]
+    #[error("no decision is open")]
     NoQuestion,
     /// The answer does not count.
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// The Golem is in another phase.
-    #[error("expected the phase {expected}, came {found}")]
+    #[error("expected the phase {expected}, found {found}")]
     Phase {
         /// The scenario's.
         expected: Phase,
@@ -50,7 +50,7 @@ enum CueError {
         found: Phase,
     },
     /// The audit log is not as expected.
-    #[error("expected the audit trail to be whole: {whole}; came {found:?}")]
+    #[error("expected the audit log to be intact: {whole}; found {found:?}")]
     Audit {
         /// The scenario's expectation.
         whole: bool,
@@ -283,6 +283,8 @@ pub(super) fn answer(operator: Operator) -> Option<OperatorAnswer> {
     match operator {
         Operator::Wait => None,
         Operator::Approve => Some(OperatorAnswer::Once),
-        Operator::Refuse => Some(OperatorAnswer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) }),
+        Operator::Refuse => {
+            Some(OperatorAnswer::Refuse { reason: SafeText::clean("the scenario's operator refuses", 60) })
+        }
     }
 }

@@ -361,7 +361,7 @@ impl Stage {
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
                 let accepted = rules.accept(hash, "operator", self.sources.clock.now_millis(), proof).await;
                 match accepted? {
-                    Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
+                    Some(adopted) => Ok(format!("the policy is in force, as version {}", adopted.version)),
                     None => Err(CommandError::OtherPolicy),
                 }
             }
@@ -391,7 +391,7 @@ impl Stage {
         let proof = match (answer.kind(), proof) {
             (AnswerKind::Once, Some(proof)) => proof,
             (AnswerKind::Once, None) => return Err(CommandError::NotConfirmed),
-            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("it stays as it is".to_owned()),
+            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("nothing was changed".to_owned()),
             (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err(CommandError::OnceOnly),
         };
         let redeem = |proof: OperatorProof| {

@@ -36,7 +36,7 @@ pub(super) enum BootError {
     #[error("{}", .0.message())]
     Tool(ToolError),
     /// A simulated clock needs the devnet of this process.
-    #[error("only a devnet inside this process can have a time of its own")]
+    #[error("only a devnet inside this process can run on its own clock")]
     OwnTime,
     /// The plan of an earlier process cannot be closed.
     #[error(transparent)]
@@ -62,7 +62,7 @@ impl From<ToolError> for BootError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SteerError {
     /// The network is not a devnet of this process.
-    #[error("only a devnet inside this process can be steered")]
+    #[error("only a devnet inside this process can be controlled")]
     NoDevnet,
     /// No chain has this id.
     #[error("the devnet has no chain {0}")]
@@ -71,10 +71,10 @@ pub(super) enum SteerError {
     #[error("the devnet has no chain {0}")]
     NoChainNamed(SafeText),
     /// The market does not trade this.
-    #[error("the market knows no {0}")]
+    #[error("the market has no asset {0}")]
     NoAsset(SafeText),
     /// The devnet has no bridges.
-    #[error("no relayers act on this devnet")]
+    #[error("this devnet has no relayers")]
     NoRelayers,
     /// The chain's thread has ended.
     #[error(transparent)]
@@ -85,13 +85,13 @@ pub(super) enum SteerError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OfferError {
     /// No such offer is held any more.
-    #[error("this offer is over: preview it again")]
+    #[error("this offer has expired: preview it again")]
     Over,
     /// The permit has another simulation hash than the one that was shown.
-    #[error("what was shown is not what this permit was given for: nothing was signed")]
+    #[error("the shown action does not match this permit; nothing was signed")]
     Changed,
     /// Offers take no standing and no smaller approval.
-    #[error("an action by hand can be done once, or not")]
+    #[error("a manual action can only be approved once or refused")]
     OnceOnly,
     /// Something was not read or typed.
     #[error("not approved: {0}")]
@@ -102,52 +102,52 @@ pub(super) enum OfferError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
     /// The session is ending.
-    #[error("nothing new begins: the session ends")]
+    #[error("not started: the session is ending")]
     Ends,
     /// The session's queue of commands is full.
-    #[error("not done: too much waits already")]
+    #[error("not done: the command queue is full. Try again")]
     Busy,
     /// The console may only stop.
-    #[error("this console only watches: Ctrl-X stops, and nothing else can be changed from it")]
+    #[error("this console is read-only: only Ctrl-X (stop) works")]
     WatchOnly,
     /// The command names another Golem.
-    #[error("no Golem called {0} lives here")]
+    #[error("no Golem named {0} runs here")]
     OtherGolem(GolemId),
     /// The call is over, or being signed.
-    #[error("it cannot be cancelled: it is over, or being signed")]
+    #[error("cannot cancel: it has ended or is being signed")]
     NotCancelled,
     /// Paper mode is off.
     #[error("paper mode is not on")]
     NoPaper,
     /// The session has no signing account.
-    #[error("nothing can be signed here in any case")]
+    #[error("this session cannot sign anything anyway")]
     NoSigner,
     /// Nobody takes the operator's words.
-    #[error("nobody listens at the moment")]
+    #[error("the Golem is not taking messages right now. Try again")]
     NobodyListens,
     /// No standing approval has this number.
-    #[error("there is none of that number")]
+    #[error("there is no standing approval with that number")]
     NoGrant,
     /// The show is not played step by step.
-    #[error("this show goes by itself; bardo golem run --step plays one moment at a time")]
+    #[error("this scenario runs by itself; `bardo golem run --step` plays it step by step")]
     GoesByItself,
     /// The session is no recording.
-    #[error("this is no recording: what happens here happens now")]
+    #[error("this is a live session, not a recording")]
     NoRecording,
     /// Shows need the devnet of this process.
-    #[error("shows are played on a devnet inside this process, and nowhere else")]
+    #[error("scenarios run only on a devnet inside this process")]
     NoShowsHere,
     /// The show cannot be read.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
     /// The show needs a simulated clock.
-    #[error("this show has a time of its own: leave, and play it by bardo --scenario {0}")]
+    #[error("this scenario runs on its own clock: quit, then start it with bardo --scenario {0}")]
     OwnTime(String),
     /// The Golem plays no shows.
-    #[error("nobody here plays shows any more")]
+    #[error("this session no longer plays scenarios")]
     NoPlayer,
     /// There is no approval queue.
-    #[error("nobody asks anything here")]
+    #[error("this session has no approval queue")]
     NoQueue,
     /// The answer does not count.
     #[error(transparent)]
@@ -159,7 +159,7 @@ pub(super) enum CommandError {
     #[error(transparent)]
     Offer(#[from] OfferError),
     /// There is no account with a password.
-    #[error("there is no account here whose password could be checked")]
+    #[error("this session has no account, so no password can be checked")]
     NoPassword,
     /// The password was not proved.
     #[error(transparent)]
@@ -168,7 +168,7 @@ pub(super) enum CommandError {
     #[error(transparent)]
     Proof(#[from] ProofError),
     /// No policy is in force.
-    #[error("no policy is followed here")]
+    #[error("this session has no policy")]
     NoPolicy,
     /// Something was not read or typed.
     #[error(transparent)]
@@ -177,25 +177,25 @@ pub(super) enum CommandError {
     #[error(transparent)]
     Rules(#[from] AcceptError),
     /// The policy that waits is not the one that was shown.
-    #[error("another policy, or none, is waiting by now: look again")]
+    #[error("the policy has changed again: open the decision again")]
     OtherPolicy,
     /// A policy takes no partial approval.
-    #[error("a policy is taken whole, or not")]
+    #[error("a policy can only be accepted or refused as a whole")]
     WholePolicy,
     /// The session's own question is over.
-    #[error("this question is over")]
+    #[error("this decision has ended")]
     QuestionOver,
     /// The operator's approval lacks its proof.
     #[error("it was not confirmed by the operator")]
     NotConfirmed,
     /// The session's own questions take no partial approval.
-    #[error("it can be done once, or not")]
+    #[error("it can only be approved once or refused")]
     OnceOnly,
     /// The stop file does not take it.
     #[error(transparent)]
     Stop(#[from] StopError),
     /// This console has set no hold.
-    #[error("there is no hold of this console")]
+    #[error("this console has no hold to release")]
     NoHold,
     /// What an earlier process left cannot be recovered.
     #[error("paper mode stays on: {0}")]
@@ -204,10 +204,10 @@ pub(super) enum CommandError {
     #[error("no higher stop is in force")]
     NoHigherStop,
     /// The session has no account.
-    #[error("there is no account here")]
+    #[error("this session has no account")]
     NoAccount,
     /// The session has no chain.
-    #[error("there is no chain here")]
+    #[error("this session has no chain")]
     NoChain,
     /// The ledger cannot be read.
     #[error(transparent)]

@@ -145,7 +145,7 @@ impl Stage {
     pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
         // Locked across both steps, so that nobody sees the lower stop before the decision is recorded.
         let mut decided = self.decided();
-        let (reason, now) = ("the operator has what is held sold", self.sources.clock.now_millis());
+        let (reason, now) = ("the operator sells all holdings", self.sources.clock.now_millis());
         let lowered = self.control.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
         if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
@@ -229,7 +229,7 @@ impl Stage {
                 Ok(held) => found.extend(held),
                 Err(error) => {
                     let words = format!(
-                        "What is held on {} could not be read, and is not sold: {}",
+                        "Holdings on {} could not be read and are not sold: {}",
                         chain.network(),
                         error.message()
                     );
@@ -275,8 +275,8 @@ impl Stage {
     fn must_end(&self, cause: Cause) -> Option<&'static str> {
         let flattens = self.control.brake.file.read().level() == Some(StopLevel::Flatten);
         match cause {
-            _ if *self.control.leaving.borrow() => Some("the session ends"),
-            Cause::Flatten if !flattens => Some("the stop ladder does not say so any more"),
+            _ if *self.control.leaving.borrow() => Some("the session is ending"),
+            Cause::Flatten if !flattens => Some("the stop ladder is no longer at flatten"),
             Cause::Flatten | Cause::Death => None,
         }
     }

@@ -118,7 +118,7 @@ fn changes(question: &Question, action: &ActionAsked) -> Section {
 
 /// Allowances that are left after the action.
 fn allowances(action: &ActionAsked) -> Section {
-    let mut allowances = Section::new("What others may take afterwards");
+    let mut allowances = Section::new("Allowances afterwards");
     for after in &action.allowances {
         let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };

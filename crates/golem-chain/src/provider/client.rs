@@ -237,7 +237,8 @@ impl ChainClient {
         prices.sort_unstable();
         let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint returns a gas price", 60) };
         let middle = *prices.get(prices.len() / 2).ok_or_else(|| failure.unwrap_or_else(untold))?;
-        Ok(base_fee.map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))
+        Ok(base_fee
+            .map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))
     }
 
     /// Returns true if several endpoints are configured.

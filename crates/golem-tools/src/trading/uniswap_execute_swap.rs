@@ -354,9 +354,9 @@ async fn pay(
     let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
     // Open orders keep their allowances: a swap must not invalidate them.
     let promised = world.promised(chain.network().chain_id, account, token)?;
-    let needed = promised
-        .checked_add(route.amount_in)
-        .ok_or_else(|| ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: too large: exceeds 256 bits"))?;
+    let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
+        ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: too large: exceeds 256 bits")
+    })?;
     if standing.of_token < needed {
         if !standing.of_token.is_zero() && allowances::needs_zero_first(chain, token, account, permit2, needed).await? {
             legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));

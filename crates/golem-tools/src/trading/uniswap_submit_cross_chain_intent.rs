@@ -320,9 +320,8 @@ async fn least(
     let reference = reference_bid(&bids).ok_or_else(|| {
         let (given, got) = (&token_in.symbol, &token_out.symbol);
         let what = format_args!("no filler bids for {asked} {given} on {from} against {got} on {to}");
-        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
-            "Try another amount: fillers skip amounts below their gas cost and above their balance.",
-        )
+        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what)
+            .suggest("Try another amount: fillers skip amounts below their gas cost and above their balance.")
     })?;
     let reference =
         match fair_output([source, destination], [wish.token_in, wish.token_out], asked, token_out.decimals).await {

@@ -15,7 +15,7 @@ pub enum Flaw {
     #[error("a tick of {0} s; expected 1 to {LONGEST_TICK} s")]
     Tick(u64),
     /// A beat or cue comes before the one above it.
-    #[error("at {at} s it comes before the one before it, at {last} s")]
+    #[error("at {at} s it is earlier than its predecessor, at {last} s")]
     Order {
         /// Its second.
         at: u64,
@@ -23,13 +23,13 @@ pub enum Flaw {
         last: u64,
     },
     /// A `later` beat has no pause before it.
-    #[error("what goes on over and over needs at least a second between")]
+    #[error("a repeated step needs an `at` of at least 1 s")]
     NoPause,
     /// A beat has an expectation and no action.
-    #[error("it expects something and does nothing")]
+    #[error("it expects a result but has no `do`")]
     IdleExpectation,
     /// No tool has this name.
-    #[error("nothing is done by `{name}`{}", suggestion(near.as_ref()))]
+    #[error("there is no tool `{name}`{}", suggestion(near.as_ref()))]
     UnknownTool {
         /// The name in the scenario.
         name: SafeText,
@@ -40,16 +40,16 @@ pub enum Flaw {
     #[error("prices move by 1 to {MOST_BPS} basis points, up or down, over at least a block")]
     Movement,
     /// A cue without action and caption.
-    #[error("nothing happens, and nothing is said")]
+    #[error("a cue needs a caption or a `do`")]
     EmptyCue,
     /// A condition without content.
-    #[error("`when` holds nothing: give it a phase, an earlier beat (after), or both")]
+    #[error("`when` is empty: give it a phase, an earlier beat (after), or both")]
     EmptyCondition,
     /// A condition with a status and no beat.
-    #[error("`when` has a status and no beat that is to end so: name it with after")]
+    #[error("`when` has a status but no beat: name the beat with after")]
     StatusWithoutBeat,
     /// A condition on a beat that is not before this one, or does nothing.
-    #[error("`when`: no beat before it that does something is called `{name}`{}", suggestion(near.as_ref()))]
+    #[error("`when`: no earlier beat with a `do` is named `{name}`{}", suggestion(near.as_ref()))]
     UnknownBeat {
         /// The name in the condition.
         name: SafeText,

@@ -56,7 +56,7 @@ pub enum ModelError {
     #[error("set golem.{0} in the configuration file")]
     Unset(&'static str),
     /// The address is neither encrypted nor local.
-    #[error("{0} is neither https nor http on this machine: the key and all that is said would be read on the way")]
+    #[error("{0} uses neither https nor a local address: others could read the key and all messages on the way")]
     Unencrypted(RpcUrl),
     /// No HTTP client can be made.
     #[error("{0}")]

@@ -86,19 +86,19 @@ pub(super) enum StartError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// No folder of its own can be made.
-    #[error("no scratch folder for the brain: {0}")]
+    #[error("cannot create a scratch folder for the brain: {0}")]
     Scratch(#[source] std::io::Error),
     /// Temporary files are kept in a protected folder.
-    #[error("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere")]
+    #[error("the temporary folder is inside a protected folder; set TMPDIR to another one")]
     ScratchProtected,
     /// Its launcher does not start.
     #[error(transparent)]
     Launch(#[from] LaunchError),
     /// Nothing can serve its pipes.
-    #[error("no thread for its pipes: {0}")]
+    #[error("cannot start a thread for its pipes: {0}")]
     Thread(#[source] std::io::Error),
     /// Its launcher refuses to start it.
-    #[error("`{program}` is not started: {why}")]
+    #[error("cannot start `{program}`: {why}")]
     Refused {
         /// Name of the program as written.
         program: SafeText,
@@ -106,7 +106,7 @@ pub(super) enum StartError {
         why: SafeText,
     },
     /// Its launcher says nothing in time.
-    #[error("`{program}` does not start: its launcher does not report")]
+    #[error("cannot start `{program}`: its launcher does not respond")]
     NoReport {
         /// Name of the program as written.
         program: SafeText,

@@ -24,46 +24,46 @@ pub enum LaunchError {
     #[error("a path is not UTF-8: {0}")]
     Specification(#[source] serde_json::Error),
     /// The path of Bardo's binary is not known.
-    #[error("Bardo's own binary is not known: {0}")]
+    #[error("cannot find Bardo's own binary: {0}")]
     OwnBinary(#[source] io::Error),
     /// A test or example runs without the binary beside it.
     #[error("brain processes are launched by the `bardo` binary, which is not built; run `cargo build`")]
     NotBuilt,
     /// The launcher's process does not start.
-    #[error("the launcher does not start: {0}")]
+    #[error("cannot start the launcher: {0}")]
     Spawn(#[source] io::Error),
     /// The launcher's process has no id.
     #[error("the launcher has no process id")]
     NoProcessId,
     /// Core dumps cannot be turned off.
-    #[error("core dumps stay on: {0}")]
+    #[error("cannot disable core dumps: {0}")]
     CoreDumps(#[source] Errno),
     /// The supervisor cannot open a session of its own.
-    #[error("no new session: {0}")]
+    #[error("cannot create a new session: {0}")]
     Session(#[source] Errno),
     /// Other processes could read the supervisor's memory.
-    #[error("the supervisor's memory is not private: {0}")]
+    #[error("cannot protect the supervisor's memory: {0}")]
     Memory(#[source] Errno),
     /// `/dev/null` cannot be opened.
     #[error("/dev/null: {0}")]
     Null(#[source] io::Error),
     /// The supervisor cannot let go of the program's pipes.
-    #[error("the program's pipes cannot be left to it: {0}")]
+    #[error("cannot pass the pipes to the program: {0}")]
     Pipes(#[source] Errno),
     /// The supervisor cannot wait for the program.
-    #[error("the program cannot be waited for: {0}")]
+    #[error("cannot wait for the program: {0}")]
     Wait(#[source] Errno),
     /// The program would outlive its supervisor.
-    #[error("the program cannot be bound to its supervisor: {0}")]
+    #[error("cannot bind the program to its supervisor: {0}")]
     Bind(#[source] Errno),
     /// The supervisor ended before the program started.
     #[error("the supervisor has ended")]
     SupervisorEnded,
     /// The process keeps capabilities.
-    #[error("capabilities cannot be dropped: {0}")]
+    #[error("cannot drop capabilities: {0}")]
     Capabilities(#[source] Errno),
     /// The process could gain privileges.
-    #[error("privileges cannot be fixed: {0}")]
+    #[error("cannot lock privileges: {0}")]
     Privileges(#[source] Errno),
     /// Landlock refuses the rules.
     #[cfg(target_os = "linux")]
@@ -82,7 +82,7 @@ pub enum LaunchError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SeccompError {
     /// No filter can be compiled for this processor.
-    #[error("seccomp is not known on this architecture")]
+    #[error("seccomp is not supported on this architecture")]
     Architecture,
     /// A filter cannot be compiled.
     #[error(transparent)]
