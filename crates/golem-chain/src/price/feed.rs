@@ -63,7 +63,7 @@ pub struct FeedPrices {
     max_block_age: Option<Duration>,
     clock: Arc<dyn Clock>,
     /// Feeds whose pair and decimals have been found right.
-    proven: Mutex<HashSet<Address>>,
+    proven: Arc<Mutex<HashSet<Address>>>,
     /// The aggregator last seen behind each feed. Its bounds are requested together with the round; where another one
     /// stands there by now, in a second request.
     aggregators: Arc<Mutex<HashMap<Address, Address>>>,
@@ -92,7 +92,7 @@ impl FeedPrices {
             sequencer,
             max_block_age,
             clock,
-            proven: Mutex::default(),
+            proven: Arc::default(),
             aggregators: Arc::default(),
         }
     }
@@ -213,12 +213,24 @@ impl PriceSource for FeedPrices {
             multicall: self.multicall,
             feeds: self.feeds.clone(),
             sequencer: self.sequencer,
-            // Whoever pins a block has compared its time with this machine's clock.
-            max_block_age: self.max_block_age.filter(|_| block.is_none()),
+            max_block_age: self.max_block_age,
             clock: Arc::clone(&self.clock),
             // What another provider says of a feed proves nothing to this one.
-            proven: Mutex::default(),
+            proven: Arc::default(),
             // A hint alone: which aggregator it is, is read each time.
+            aggregators: Arc::clone(&self.aggregators),
+        }))
+    }
+
+    fn at_any_block_age(&self) -> Option<Arc<dyn PriceSource>> {
+        Some(Arc::new(Self {
+            reader: self.reader.clone(),
+            multicall: self.multicall,
+            feeds: self.feeds.clone(),
+            sequencer: self.sequencer,
+            max_block_age: None,
+            clock: Arc::clone(&self.clock),
+            proven: Arc::clone(&self.proven),
             aggregators: Arc::clone(&self.aggregators),
         }))
     }
