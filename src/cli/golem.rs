@@ -124,8 +124,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
         let Run { seed, keep, paper, .. } = *run;
-        let options =
-            SessionOptions { seed, keep, paper, approve, time, attended: false, ..SessionOptions::default() };
+        let options = SessionOptions { seed, keep, paper, approve, time, attended: false, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
     let died = played.phases.last() == Some(&Phase::Terminal);

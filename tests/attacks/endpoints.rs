@@ -851,7 +851,8 @@ fn one_endpoint_sets_no_price_of_gas() {
                 client.gas_price().await.unwrap()
             });
             // Of two endpoints that differ, the higher one counts, up to thirty gwei above the base fee.
-            let expected = if (count, told > 0) == (2, true) { u128::from(base_fee) + 30_000_000_000 } else { honest.into() };
+            let expected =
+                if (count, told > 0) == (2, true) { u128::from(base_fee) + 30_000_000_000 } else { honest.into() };
             assert_eq!(found, expected, "{told} by endpoint {place} of {count}");
         }
     }

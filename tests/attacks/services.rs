@@ -29,13 +29,15 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let flags = Flags { rpc, ..Flags::default() };
     let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(&config, || House::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone()).await.unwrap();
+    let opened = runtime::open(&config, || House::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone())
+        .await
+        .unwrap();
     let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
     let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
     let fabric = Fabric::in_memory(16, clock.clone());
     let orders = runtime::orders(&config, &opened, &ledger, rules, &fabric, clock, || false).await;
     let ids = || opened.world.chains().iter().map(|chain| chain.network().chain_id);
-    assert_eq!(ids().collect::<Vec<_>>(), [31_337, 31_338]);
+    assert_eq!(ids().collect::<BTreeSet<u64>>(), [31_337, 31_338].into());
     let auctions: BTreeSet<u64> = ids().filter(|id| orders.chain(*id).unwrap().auctions.is_some()).collect();
     // What a quote says of auctions without a ledger is the same.
     let told: BTreeSet<u64> = runtime::auctions(&config, &opened).await.into_keys().collect();

@@ -592,7 +592,12 @@ fn a_call_that_would_ask_where_nobody_can_answer_is_refused_at_once() {
     // The row of a console whose process has ended.
     let ledger = std::fs::read_dir(desk.home.path().join("data/ledger")).unwrap().next().unwrap().unwrap();
     let database = rusqlite::Connection::open(ledger.path().join("ledger.db")).unwrap();
-    assert_eq!(database.execute("INSERT INTO shared_console (session) VALUES ('00000000000000000000000000000000')", []).unwrap(), 1);
+    assert_eq!(
+        database
+            .execute("INSERT INTO shared_console (session) VALUES ('00000000000000000000000000000000')", [])
+            .unwrap(),
+        1
+    );
     ask();
 }
 

@@ -18,10 +18,8 @@ fn purchase(usdc: &str) -> serde_json::Value {
 async fn overtaken(policy: &str, meanwhile: impl FnOnce(&Home, &Devnet)) -> String {
     let (devnet, home) = (Devnet::start(), Home::new(policy));
     let bench = Bench::open(home.path(), Some(devnet.url())).await;
-    let call = Call {
-        approve: Some(ApprovalMode::Always),
-        ..Call::new("uniswap_execute_swap", Input::Json(purchase("100")))
-    };
+    let call =
+        Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(purchase("100"))) };
     let Offered::Held(offer) = bench.executor().offer(call).await else { panic!("no offer") };
     meanwhile(&home, &devnet);
     let (legs, usdc) = (home.count("SELECT count(*) FROM safety_leg"), devnet.balance("USDC"));

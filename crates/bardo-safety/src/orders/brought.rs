@@ -33,7 +33,8 @@ pub(super) fn received(logs: &[Log], order: &Order, hash: B256, token: Address) 
 /// input that does not rise, as of every order that is placed here.
 pub(super) fn paid(logs: &[Log], order: &Order) -> U256 {
     let (owner, token) = (order.info().swapper, order.token_in());
-    let transfers = logs.iter().filter(|log| log.address == token).filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+    let transfers =
+        logs.iter().filter(|log| log.address == token).filter_map(|log| Erc20::Transfer::decode_log(log).ok());
     let left = transfers.filter(|transfer| transfer.from == owner);
     left.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.value)).min(order.most_in())
 }
@@ -75,12 +76,8 @@ mod tests {
     }
 
     fn fill(reactor: Address, order: &Order) -> Log {
-        let event = Reactor::Fill {
-            orderHash: order.hash(),
-            filler: FILLER,
-            swapper: OWNER,
-            nonce: order.info().nonce,
-        };
+        let event =
+            Reactor::Fill { orderHash: order.hash(), filler: FILLER, swapper: OWNER, nonce: order.info().nonce };
         log(reactor, event)
     }
 

@@ -233,7 +233,8 @@ impl ChainClient {
         prices.sort_unstable();
         let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint tells a price of gas", 60) };
         let middle = *prices.get(prices.len() / 2).ok_or_else(|| failure.unwrap_or_else(untold))?;
-        Ok(base_fee.map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))
+        Ok(base_fee
+            .map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))
     }
 
     /// Whether several endpoints are configured.

@@ -374,7 +374,9 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<
     let size = format!("any, until the total is used up; this one counts as {counted} of it");
     rows.push(dim("each of a size").then(size, Role::Dialog).kept());
     if let Some(slippage) = scope.slippage {
-        rows.push(dim("slippage").then(format!("up to {slippage}, as of this one; more is asked about"), Role::Dialog).kept());
+        rows.push(
+            dim("slippage").then(format!("up to {slippage}, as of this one; more is asked about"), Role::Dialog).kept(),
+        );
     }
     let ends = "also with a stop, another policy or another phase; what is found about one action is still asked";
     rows.push(dim("ends").then(ends, Role::Dialog).kept());
