@@ -9,7 +9,6 @@ use std::time::Duration;
 use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::U256;
 use alloy::providers::Provider as _;
-use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::Clock as _;
 use bardo::base::error::ErrorCode;
@@ -114,8 +113,9 @@ async fn acts_by_a_wrong_clock(account: usize, far: i64) {
     let bought = desk.swap("USDC", "WETH", "100").await;
     assert_eq!(bought.status, Status::Success, "{bought:#?}");
     let permit2 = desk.world.contract(Contract::Permit2);
-    let usdc = desk.world.contract_of(&desk.world.usdc);
-    desk.world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(9) }).await;
+    let params = json!({"token": "USDC", "spender": permit2.to_string(), "amount": "5", "chain": "ethereum"});
+    let allowed = desk.call("token_approve", params).await;
+    assert_eq!(allowed.status, Status::Success, "{allowed:#?}");
 
     desk.world.clock.shift(far);
     let before = desk.signatures();

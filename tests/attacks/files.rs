@@ -319,6 +319,29 @@ fn no_pipe_holds_up_an_action() {
     }
 }
 
+/// Neither a list of the keys, nor an action by the one that a pipe stands for, waits for its other end.
+#[test]
+fn no_pipe_in_place_of_a_key_file_is_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    pipe(&home.path().join("data/keys/main.json"));
+    let rpc = allowances::rpc("ethereum");
+    let action = [
+        "call",
+        "--key",
+        "main",
+        "--approve",
+        "never",
+        "token_revoke",
+        r#"{"token":"USDC","chain":"ethereum"}"#,
+        "--rpc",
+        &rpc,
+    ];
+    for arguments in [&["keys", "list"][..], &action] {
+        let output = bardo(home.path()).args(arguments).output().unwrap();
+        assert!(output.status.code().is_some(), "{arguments:?} was waited for: {output:?}");
+    }
+}
+
 #[test]
 fn a_pipe_in_place_of_the_policy_freezes_no_console() {
     let ground = Ground::new("");

@@ -37,7 +37,7 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let fabric = Fabric::in_memory(16, clock.clone());
     let orders = runtime::orders(&config, &opened, &ledger, rules, &fabric, clock, || false).await;
     let ids = || opened.world.chains().iter().map(|chain| chain.network().chain_id);
-    assert_eq!(ids().collect::<Vec<_>>(), [31_337, 31_338]);
+    assert_eq!(ids().collect::<BTreeSet<u64>>(), [31_337, 31_338].into());
     let auctions: BTreeSet<u64> = ids().filter(|id| orders.chain(*id).unwrap().auctions.is_some()).collect();
     // What a quote says of auctions without a ledger is the same.
     let told: BTreeSet<u64> = runtime::auctions(&config, &opened).await.into_keys().collect();

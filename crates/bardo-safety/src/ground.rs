@@ -176,7 +176,8 @@ impl Ground {
         let at = Instant::now();
         // Several endpoints are compared on one block; a single endpoint is read at its latest block.
         let pinned = self.client.has_several_endpoints().then(|| BlockId::hash(block));
-        let spreads = self.spreads_at(tokens, traded, pinned).await;
+        // How old the block is, `checks::clocks` decides: an exit passes by a wrong clock of this machine.
+        let spreads = self.spreads_at(&self.prices.at_any_block_age(), tokens, traded, pinned).await;
         if spreads.of.values().any(Result::is_err) {
             return spreads;
         }
@@ -193,10 +194,16 @@ impl Ground {
 
     /// Returns the highest and lowest prices of `tokens`, by feed and by the means of pools other than `traded`.
     pub async fn spreads(&self, tokens: &[TokenId], traded: &[Address]) -> Spreads {
-        self.spreads_at(tokens, traded, None).await
+        self.spreads_at(&self.prices, tokens, traded, None).await
     }
 
-    async fn spreads_at(&self, tokens: &[TokenId], traded: &[Address], block: Option<BlockId>) -> Spreads {
+    async fn spreads_at(
+        &self,
+        prices: &PriceChain,
+        tokens: &[TokenId],
+        traded: &[Address],
+        block: Option<BlockId>,
+    ) -> Spreads {
         let wrapped = self.contract(TokenId::Native);
         let asked: BTreeSet<Address> = tokens.iter().filter_map(|token| self.contract(*token)).chain(wrapped).collect();
         let asked: Vec<Address> = asked.into_iter().collect();
@@ -217,8 +224,8 @@ impl Ground {
             }
         };
         let feeds = match block {
-            Some(_) => self.prices.through(self.client.agreed(), block),
-            None => self.prices.clone(),
+            Some(_) => prices.through(self.client.agreed(), block),
+            None => prices.clone(),
         };
         let (reports, observed) = futures::join!(feeds.prices(&with_anchors), observe);
         let means = means(twap.as_ref(), observed, &reports, asked.len()).await;

@@ -211,6 +211,12 @@ pub struct Shared {
     inner: Arc<Inner>,
 }
 
+/// Names of the sessions in which an operator answers, those that have ended included.
+fn consoles(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT session FROM shared_console")?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
 /// One row of `shared_question`.
 struct QuestionRow {
     permit_id: String,
@@ -320,11 +326,16 @@ impl Shared {
     /// # Errors
     /// [`ShareError`]: nobody knows of it.
     pub async fn attend(&self) -> Result<(), ShareError> {
-        let session = self.store.session().to_owned();
+        let store = self.store.clone();
         self.store
             .write(move |transaction| {
-                transaction
-                    .execute("INSERT INTO shared_console (session) VALUES (?1) ON CONFLICT DO NOTHING", [session])?;
+                for ended in consoles(transaction)?.iter().filter(|one| !store.session_lives(one)) {
+                    transaction.execute("DELETE FROM shared_console WHERE session = ?1", [ended])?;
+                }
+                transaction.execute(
+                    "INSERT INTO shared_console (session) VALUES (?1) ON CONFLICT DO NOTHING",
+                    [store.session()],
+                )?;
                 Ok(())
             })
             .await
@@ -333,11 +344,8 @@ impl Shared {
     /// Whether an operator may answer a question of this process in another one on this ledger. Where that cannot be told,
     /// one may; while a program leads in some session, an approval is heard from no other process.
     pub fn is_attended_elsewhere(&self) -> bool {
-        let consoles = self.store.read(|connection| -> Result<Vec<String>, StoreError> {
-            let mut statement = connection.prepare_cached("SELECT session FROM shared_console")?;
-            Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
-        });
-        let attended = consoles.map_or(true, |sessions| sessions.iter().any(|one| self.store.session_lives(one)));
+        let attended =
+            self.store.read(consoles).map_or(true, |sessions| sessions.iter().any(|one| self.store.session_lives(one)));
         attended && !self.is_led()
     }
 

@@ -141,7 +141,8 @@ async fn spent(
     };
     let found = logs.iter().find_map(|log| Some((place(log)?, Reactor::Fill::decode_log(&log.inner).ok()?)));
     if let Some((place, event)) = found.filter(|(_, event)| event.swapper == info.swapper) {
-        let receipt = provider.get_transaction_receipt(place.hash).await.map_err(ProviderError::from)?;
+        // Receipts are asked of all endpoints, whatever the provider; one that is a moment behind is asked again.
+        let receipt = client.provider().get_transaction_receipt(place.hash).await.map_err(ProviderError::from)?;
         let receipt = receipt.ok_or_else(|| OrderError::Nonsense("a fill without a receipt".to_owned()))?;
         let number = place.block.unwrap_or_default();
         let block = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;

@@ -62,7 +62,7 @@ pub struct FeedPrices {
     max_block_age: Option<Duration>,
     clock: Arc<dyn Clock>,
     /// Feeds whose pair and decimals have been verified.
-    proven: Mutex<HashSet<Address>>,
+    proven: Arc<Mutex<HashSet<Address>>>,
     /// Last known aggregator of each feed. Its bounds are read together with the round; if the aggregator has changed,
     /// a second request reads the new bounds.
     aggregators: Arc<Mutex<HashMap<Address, Address>>>,
@@ -90,7 +90,7 @@ impl FeedPrices {
             sequencer,
             max_block_age,
             clock,
-            proven: Mutex::default(),
+            proven: Arc::default(),
             aggregators: Arc::default(),
         }
     }
@@ -211,12 +211,24 @@ impl PriceSource for FeedPrices {
             multicall: self.multicall,
             feeds: self.feeds.clone(),
             sequencer: self.sequencer,
-            // Whoever pins a block has compared its time with this machine's clock.
-            max_block_age: self.max_block_age.filter(|_| block.is_none()),
+            max_block_age: self.max_block_age,
             clock: Arc::clone(&self.clock),
             // Another provider's answers do not verify a feed for this one.
-            proven: Mutex::default(),
+            proven: Arc::default(),
             // Only a hint: the current aggregator is read each time.
+            aggregators: Arc::clone(&self.aggregators),
+        }))
+    }
+
+    fn at_any_block_age(&self) -> Option<Arc<dyn PriceSource>> {
+        Some(Arc::new(Self {
+            reader: self.reader.clone(),
+            multicall: self.multicall,
+            feeds: self.feeds.clone(),
+            sequencer: self.sequencer,
+            max_block_age: None,
+            clock: Arc::clone(&self.clock),
+            proven: Arc::clone(&self.proven),
             aggregators: Arc::clone(&self.aggregators),
         }))
     }

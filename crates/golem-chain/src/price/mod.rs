@@ -196,6 +196,12 @@ pub trait PriceSource: fmt::Debug + Send + Sync {
     fn through(&self, _provider: &DynProvider, _block: Option<BlockId>) -> Option<Arc<dyn PriceSource>> {
         None
     }
+
+    /// The same source for a caller that compares the time of the latest block with this machine's clock itself, so that no
+    /// price is refused because of it. `None` for a source that does not compare them.
+    fn at_any_block_age(&self) -> Option<Arc<dyn PriceSource>> {
+        None
+    }
 }
 
 /// Price sources in order; the first with a price for a token determines it.
@@ -242,6 +248,13 @@ impl PriceChain {
         let moved =
             |source: &Arc<dyn PriceSource>| source.through(provider, block).unwrap_or_else(|| Arc::clone(source));
         Self { sources: self.sources.iter().map(moved).collect() }
+    }
+
+    /// The same sources for a caller that compares the time of the latest block with this machine's clock itself.
+    #[must_use]
+    pub fn at_any_block_age(&self) -> Self {
+        let aged = |source: &Arc<dyn PriceSource>| source.at_any_block_age().unwrap_or_else(|| Arc::clone(source));
+        Self { sources: self.sources.iter().map(aged).collect() }
     }
 
     /// Creates a chain of sources; the most trusted one comes first.
