@@ -48,6 +48,10 @@ const ALERTS_KEPT: usize = 32;
 const ALERT_MILLIS: u64 = 60_000;
 /// How far a session's words are from the machine's clock when it has a time of its own.
 const OWN_TIME_MILLIS: u64 = 3_600_000;
+/// How long `a` waits for the question of a call whose event says already that it waits, in milliseconds.
+const QUESTION_MILLIS: u64 = 3_000;
+/// Answer to `a` where nothing waits.
+const NO_DECISION: &str = "no decision waits";
 /// Fewest columns and rows of a page.
 pub const LEAST: Size = Size { width: 40, height: 10 };
 
@@ -234,6 +238,9 @@ pub struct State {
     newest_event_at: u64,
     /// The show that was asked for last.
     asked_show: Option<String>,
+    /// Until when the first question to arrive is opened at once, in milliseconds since the Unix epoch: the operator asked
+    /// for it when only its event was here.
+    opens_until: Option<u64>,
 }
 
 impl State {
@@ -270,6 +277,7 @@ impl State {
             own_time: None,
             newest_event_at: 0,
             asked_show: None,
+            opens_until: None,
         }
     }
 
@@ -287,6 +295,7 @@ impl State {
         match input {
             Input::Key(key) => {
                 self.notice = None;
+                self.opens_until = None;
                 self.looked();
                 self.key(key)
             }
@@ -298,6 +307,7 @@ impl State {
             }
             Input::Click { column, row } => {
                 self.notice = None;
+                self.opens_until = None;
                 self.looked();
                 if self.now_millis < self.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
                     return Vec::new();
@@ -336,6 +346,9 @@ impl State {
                 self.now_millis = now;
                 self.away.idle(now, &self.feed);
                 self.follow_question();
+                if self.opens_until.take_if(|until| *until < now).is_some() {
+                    self.say(NO_DECISION);
+                }
                 self.with_screen(self.screen, |view, known, _| view.tick(known))
             }
             Input::Drawn => {
