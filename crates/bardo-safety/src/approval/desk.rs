@@ -508,7 +508,7 @@ impl State {
             let spent = open.preview.values.spent;
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
             self.next += 1;
-            grant = Some(Grant::new(self.next, &open.preview, left, *millis, now));
+            grant = Some(Grant::new(self.next, &open.preview, (*total, left), *millis, now));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
         // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.

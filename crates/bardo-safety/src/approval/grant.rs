@@ -24,7 +24,7 @@ pub struct Grant {
     /// Names it on its desk.
     number: u64,
     scope: Scope,
-    /// What might be spent under it when it was given.
+    /// Total that the operator gave, which the action that was asked about is part of.
     granted: Usd,
     /// What may still be spent under it.
     left: Usd,
@@ -117,12 +117,13 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 }
 
 impl Grant {
-    /// A standing approval that lasts for `millis` from `now`.
-    pub(super) fn new(number: u64, preview: &Preview, left: Usd, millis: u64, now: Moment) -> Self {
+    /// A standing approval for `granted` in all, of which `left` remains after the action that was asked about. It lasts
+    /// for `millis` from `now`.
+    pub(super) fn new(number: u64, preview: &Preview, (granted, left): (Usd, Usd), millis: u64, now: Moment) -> Self {
         Self {
             number,
             scope: Scope::of(preview),
-            granted: left,
+            granted,
             left,
             given_at: now.wall,
             ends_at: now.wall.saturating_add(millis),
@@ -155,7 +156,7 @@ impl Grant {
         self.left
     }
 
-    /// What might be spent under it when it was given.
+    /// Total that the operator gave, in dollars, which the action that was asked about is part of.
     pub fn granted(&self) -> Usd {
         self.granted
     }
