@@ -28,7 +28,7 @@ use bardo_base::units::Usd;
 
 pub use snapshot::{
     AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
-    Snapshot, SpendNow, StopNow,
+    Snapshot, SpendNow, StopLossNow, StopNow,
 };
 
 /// News that may wait; a console that is slower makes the session's forwarder wait, and then misses events, which it
@@ -398,6 +398,10 @@ pub struct Ready {
     /// How far the system isolates the brain process that decides here; `None` where no process does.
     #[serde(default)]
     pub brain: Option<Isolation>,
+    /// Why a console that only watches is not attached to a running session, and how to see one; `None` in a session
+    /// that is not watched.
+    #[serde(default)]
+    pub not_attached: Option<SafeText>,
 }
 
 /// A command that the agent understands at the prompt.

@@ -302,6 +302,9 @@ pub struct AllowanceAfter {
     pub expires_at: Option<u64>,
     /// What it was before, where the simulation tells.
     pub before: Option<String>,
+    /// Whether it was as good as unlimited before.
+    #[serde(default)]
+    pub before_unlimited: bool,
     /// The part of it that orders which are open already may still take, in whole tokens; `None` where there is none.
     #[serde(default)]
     pub for_open_orders: Option<String>,

@@ -310,9 +310,13 @@ impl ScreenView for Audit {
         self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
         // That the newest does not come by itself is said where it is so.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
-        let keys = format!(" · v checks it · e exports{still}");
+        let keys = if known.replayed() { String::new() } else { format!(" · v checks it · e exports{still}") };
         let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
-        let empty = if self.entries.is_empty() { "No entry yet." } else { "No entry holds these words." };
+        let empty = match self.entries.is_empty() {
+            true if known.replayed() => "Not in this recording: `bardo log` reads the trail of its ledger.",
+            true => "No entry yet.",
+            false => "No entry holds these words.",
+        };
         let head = Head { title: "The trail", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));

@@ -118,7 +118,7 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
     assert_eq!((tool.as_str(), &params["spender"]), ("token_revoke", &json!(spender)));
     assert_eq!(params["token"], json!(Address::repeat_byte(2).to_string()));
     let mut screen = Portfolio::default();
-    click(&mut screen, &world, "x takes back");
+    click(&mut screen, &world, "x revokes");
     assert!(screen.takes_text(), "the words at the edge are a button");
     let mut screen = Portfolio::default();
     click(&mut screen, &world, "✓ Approved");

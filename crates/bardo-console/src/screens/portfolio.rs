@@ -282,7 +282,8 @@ impl Portfolio {
         let focused = self.focus == Panel::Holdings;
         let Some(snapshot) = known.snapshot else {
             let inner = framed(pen, area, focused, "Holding", &[]);
-            rows(pen, inner, &wrapped(vec![Row::new("Not known yet.", Role::TextDim)], inner.width.into()));
+            let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
+            rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
         };
         // What has no price is not nothing.
@@ -337,7 +338,8 @@ impl Portfolio {
         let selected = self.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
-        let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
+        let keys = if known.watch_only || known.replayed() { "" } else { "x revokes" };
+        let right = if count.is_empty() { vec![(keys.to_owned(), Role::TextDim)] } else { count };
         let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
         let inner = framed(pen, area, focused, &format!("Others may take {}{of}", all.len()), &right);
         let inner = draw_silent(pen, inner, silent);
@@ -346,6 +348,7 @@ impl Portfolio {
                 Some(_) if !every.is_empty() => "Nobody that fits the filter.",
                 Some(_) if silent.is_empty() => "Nobody may take anything.",
                 Some(_) => "Of the others nobody may take anything.",
+                None if known.replayed() => "Not in this recording.",
                 None => "Not known yet.",
             };
             rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
@@ -504,7 +507,7 @@ impl ScreenView for Portfolio {
             if at.y == plan.allowances.y {
                 // The words at the upper edge are a button.
                 let from_right = plan.allowances.right().saturating_sub(at.x);
-                if usize::from(from_right) <= width("x takes back") + 3 {
+                if usize::from(from_right) <= width("x revokes") + 3 {
                     return self.ask_to_revoke(known);
                 }
             } else if row < count && row < offset + visible {

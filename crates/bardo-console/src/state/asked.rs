@@ -114,6 +114,7 @@ impl State {
             // In a recording there is nothing to stop, to decide, to cancel or to check; whoever watches stops and looks.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
             Action::CancelSelected if replay || watches => false,
+            action if replay && row.context == Context::Page && self.screen.is_idle_in_recording(action) => false,
             Action::Pause if watches && !replay => false,
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,

@@ -480,6 +480,7 @@ const PASSWORD: &str = "password of your key (not shown)";
 const CONFIRM: &str = "to confirm";
 const MINUTES: &str = "for how many minutes";
 const TOTAL: &str = "up to how many dollars in all";
+const NO_MINUTES: &str = "give a whole number of minutes: Tab goes to its field";
 const AMOUNT: &str = "the smaller amount";
 const REASON: &str = "why (told to the Golem; may be empty)";
 
@@ -502,9 +503,11 @@ fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
 }
 
 fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAnswer, &'static str> {
-    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or("type for how many minutes")?;
-    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or("type for how many minutes")?;
-    let total: Usd = total.and_then(|text| text.parse().ok()).ok_or("type up to how many dollars in all")?;
+    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or(NO_MINUTES)?;
+    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or(NO_MINUTES)?;
+    let total: Usd = total
+        .and_then(|text| text.parse().ok())
+        .ok_or("give the total in dollars, such as 1500: Tab goes to its field")?;
     Ok(OperatorAnswer::Similar { millis, total })
 }
 

@@ -18,6 +18,7 @@ use crate::format::short_hash;
 use crate::theme::Role;
 use bardo_base::fabric::{LeastOut, SafetyCheck, ToolVerified, TxState, TxUpdate};
 use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 
 /// How a step stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,6 +100,8 @@ pub struct Offer {
     pub expected: SafeText,
     /// The least that comes in.
     pub least: Option<LeastOut>,
+    /// Dollars of what leaves the wallet, without gas; absent in recordings of earlier versions.
+    pub leaves: Option<Usd>,
     /// Until when it serves, in milliseconds since the Unix epoch.
     pub expires_at: u64,
     /// Whether it has been used.
@@ -299,7 +302,7 @@ impl Sheet for SwapModel {
                     let row = self.terms(offer);
                     rows.push(match offer.used {
                         true => row,
-                        false => row.end(left(offer.expires_at / 1000, now), Role::TextDim),
+                        false => row.end(format!("offer {}", left(offer.expires_at / 1000, now)), Role::TextDim),
                     });
                 }
             }

@@ -19,7 +19,7 @@ use crate::data::Ledger;
 use crate::questions::shared::Shared;
 use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
-use bardo_base::fabric::Fabric;
+use bardo_base::fabric::{EventKind, Fabric};
 use bardo_base::id::GolemId;
 use bardo_base::model::{OnDeath, Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -47,11 +47,11 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 const WAITING: usize = 16;
 
 /// Notice of a console that watches while a running session's devnet is inside another process.
-const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside that process. Run \
-     `bardo devnet`, and give its --rpc to both";
+const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own. A running Bardo's devnet is inside that process: run \
+     `bardo devnet`, and give its --rpc to both. Ctrl-X stops every Bardo of this data folder";
 /// Notice of a console that watches beside a running session.
 const NOT_ATTACHED: &str =
-    "watching the chains, the ledger and its decisions: the events of a running session stay with it";
+    "watching the chains, the ledger and its decisions. The events of a running session stay with it. Ctrl-X stops it";
 
 /// Everything that stands.
 pub(super) struct Stage {
@@ -146,15 +146,9 @@ impl Stage {
         let events = stage.fabric.subscribe(super::watching::WINDOW);
         let (close, closing) = oneshot::channel();
         let telling = tokio::spawn(super::watching::events(Arc::clone(&stage), events, closing));
+        stage.emit(None, EventKind::SessionOpened(stage.opened()));
         super::watching::chains(&stage, &mut tasks);
         tell(&stage.news, News::Ready(Box::new(stage.ready(&options)))).await;
-        if options.watch {
-            let words = match stage.sandbox {
-                Some(_) => NOT_ATTACHED_EMBEDDED,
-                None => NOT_ATTACHED,
-            };
-            tell(&stage.news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
-        }
         // Whoever lives here finds the stop in force.
         stage.look_at_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&stage)));
@@ -243,6 +237,10 @@ impl Stage {
             journal: Some(self.journal_words()),
             commands: golem::brain::operator::commands(),
             brain: self.brain_isolation.clone(),
+            not_attached: options.watch.then(|| {
+                let embedded = self.sandbox.is_some();
+                SafeText::clean(if embedded { NOT_ATTACHED_EMBEDDED } else { NOT_ATTACHED }, 400)
+            }),
         }
     }
 

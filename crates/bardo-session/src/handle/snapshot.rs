@@ -1,9 +1,10 @@
 //! What is not an event: limits, holdings, allowances, standing approvals, the stop, the policy. Told whole, again and
 //! again; the newest is the truth.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 
+pub use bardo_base::fabric::{BreakerNow, Limits, PolicyNow, SpendNow, StopLossNow};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -45,75 +46,6 @@ pub struct Snapshot {
     pub grants: Vec<GrantNow>,
     /// Calls that run.
     pub running: u32,
-}
-
-/// The policy in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolicyNow {
-    /// Its name.
-    pub name: SafeText,
-    /// Counts its changes in this run, from 1.
-    pub version: u64,
-    /// Names exactly these rules.
-    pub hash: B256,
-}
-
-/// What is used of the limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// In the last 24 hours, with all that is reserved.
-    pub day: SpendNow,
-    /// In the last 30 days, with all that is reserved.
-    pub month: SpendNow,
-    /// The largest single action there may be; `None`: no limit.
-    pub one: Option<Usd>,
-    /// What is reserved and not settled.
-    pub reserved: Usd,
-    /// Above this the operator is asked.
-    pub asks_above: Option<Usd>,
-    /// Above this a second opinion must agree.
-    pub hot_lane: Option<Usd>,
-    /// Tool calls in the last minute, and how many there may be.
-    pub calls: (u32, u32),
-    /// Trades in the last hour, and how many there may be.
-    pub trades: (u32, u32),
-    /// The failure breaker.
-    pub breaker: BreakerNow,
-    /// Failures that open it.
-    pub failures_limit: u32,
-    /// How far equity may fall below its highest, in basis points.
-    pub stop_loss_bps: u32,
-    /// The most the account was worth.
-    pub high_water: Usd,
-}
-
-/// A figure and its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpendNow {
-    /// What is used.
-    pub used: Usd,
-    /// The most; `None`: no limit.
-    pub limit: Option<Usd>,
-}
-
-/// What a row of failures has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum BreakerNow {
-    /// Trading goes on.
-    Closed {
-        /// Failures since the last success.
-        failures: u32,
-    },
-    /// No new trades.
-    Open {
-        /// Until then, in milliseconds since the Unix epoch.
-        until: u64,
-        /// Failures that opened it.
-        failures: u32,
-    },
-    /// One trial may be made, or is being made.
-    OneTrial,
 }
 
 /// The stop in force.
