@@ -529,3 +529,22 @@ fn without_a_screen_a_brain_need_not_wait_for_nobody() {
         assert!(code == 2 && err.contains(wanted), "{more:?}: {err}");
     }
 }
+
+/// `bardo golem run --headless 2>&1 | head -1`: whoever reads has had enough, and that is no failure.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_makes_no_error_of_a_run() {
+    let home = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = bardo(home.path());
+    command.args(["golem", "run", "--headless", "--scenario", "first-tour", "--ticks", "20"]);
+    // Both streams into the one pipe, as the shell's `2>&1` has them.
+    command.stderr(writer.try_clone().unwrap()).stdout(writer);
+    let mut run = command.spawn().unwrap();
+    drop(command);
+    let mut first = String::new();
+    BufReader::with_capacity(1, reader).read_line(&mut first).unwrap();
+    assert!(first.starts_with('{'), "{first}");
+    // The pipe has no reader any more.
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+}

@@ -118,6 +118,7 @@ impl World {
             journal: None,
             commands: Vec::new(),
             brain: None,
+            not_attached: None,
         }));
         poisoned(&ready, &places(&ready), self.raw(5), 0)
     }
@@ -246,6 +247,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
             gas: false,
         }],
         least_out: None,
+        leaves_usd: None,
     };
     let (title, reasons) = (text("Swap"), vec![AskReason::said("big")]);
     let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };

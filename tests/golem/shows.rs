@@ -71,6 +71,27 @@ fn the_first_tour_shows_every_card_and_a_decision() {
     assert_eq!(steps, (1..=beats.len()).map(|step| json!([step, beats.len()])).collect::<Vec<_>>());
 }
 
+/// Nobody answers the tour's question: what the Golem and the show say afterwards claims neither an answer nor a purchase.
+#[test]
+fn the_first_tours_words_are_true_when_its_question_lapsed() {
+    let tour = include_str!("../../assets/scenarios/first-tour.toml");
+    let nobody = tour.replacen("operator = \"approve\"", "operator = \"wait\"", 1);
+    assert_ne!(nobody, tour);
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("nobody.toml");
+    std::fs::write(&file, nobody).unwrap();
+    let events = told("first-tour", play_in(home.path(), file.to_str().unwrap(), &["--ticks", "420"]));
+    let lapsed = of_kind(&events, "approval:resolved").find(|event| event["outcome"] == "lapsed").unwrap();
+    let since = lapsed["seq"].as_u64().unwrap();
+    let said = events.iter().filter(|event| event["seq"].as_u64() > Some(since));
+    let said: Vec<_> = said.filter_map(|event| event["text"].as_str().or(event["now"].as_str())).collect();
+    assert!(said.iter().any(|words| words.contains("only if you approved")), "{said:#?}");
+    assert!(said.iter().any(|words| words.contains("UNI is now")), "not far enough: {said:#?}");
+    for claim in ["It is decided", "I paid for UNI", "a little UNI", "you decided", "You said"] {
+        assert!(!said.iter().any(|words| words.contains(claim)), "{claim}: {said:#?}");
+    }
+}
+
 #[test]
 fn a_price_that_moves_while_a_decision_waits_makes_the_old_offer_void() {
     let events = events("price-moved", &[]);

@@ -107,6 +107,10 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
     // This one of about 100 dollars, and one more.
     world.desk.answer(first.permit.permit_id, similar("250")).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    // What the operator gave is what is shown as given, and this one is what is used of it.
+    let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    let used = grant.granted().checked_sub(grant.left()).unwrap();
+    assert_eq!((grant.granted(), used), ("250".parse().unwrap(), first.values.spent));
     let second = world.preview(world.swap(HUNDRED).await).await.unwrap();
     assert!(world.desk.granted(&second).is_some());
     let third = world.preview(world.swap(HUNDRED).await).await.unwrap();

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use alloy::network::TransactionBuilder as _;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
-use alloy::rpc::types::Filter;
-use alloy::sol_types::{SolEvent as _, SolValue as _};
+use alloy::rpc::types::{Filter, TransactionRequest};
+use alloy::sol_types::{SolCall as _, SolEvent as _, SolValue as _};
 use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::abi::uniswapx::{Reactor, SignedOrder};
@@ -890,7 +891,46 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
     desk.clear().await;
 }
 
-/// The native and the wrapped native token are one asset for a double sale.
+/// What an own auction moves in the blocks of another action is not that action's doing: its verdict comes from its own
+/// receipt and logs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
+    let desk = Desk::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let (provider, account) = (desk.world.client.provider(), desk.world.account());
+    let usdc = desk.world.contract_of(&desk.world.usdc);
+    let held = async |block: u64| -> U256 {
+        let call = Erc20::balanceOfCall { owner: account };
+        let request = TransactionRequest::default().with_to(usdc).with_input(call.abi_encode());
+        let answer = provider.call(request).block(block.into()).await.unwrap();
+        Erc20::balanceOfCall::abi_decode_returns(&answer).unwrap()
+    };
+    let service = devnet().residents.order_service();
+    for _ in 0..6 {
+        // Other tests make blocks, in which it could be filled alone.
+        let _alone = RESTING.lock().await;
+        service.set_fillers_rest(true);
+        let hash = desk.place(order("250", 40)).await;
+        service.set_fillers_rest(false);
+        while desk.orders.look(hash).await.unwrap().stage != Stage::Ended {
+            let params = json!({"token": "ETH", "recipient": Address::repeat_byte(0x77), "amount": "0.001", "chain": "ethereum"});
+            let response = desk.call("wallet_transfer_token", params).await;
+            assert_eq!(response.status, Status::Success, "{response:#?}");
+            let hints = response.decision_hints.unwrap();
+            assert_eq!(hints["as_declared"], true, "{hints:#}");
+            let block = hints["transactions"][0]["block"].as_u64().unwrap();
+            let (before, after) = (held(block - 1).await, held(block).await);
+            if before != after {
+                assert_eq!(before - after, U256::from(250_000_000), "the auction's own amount");
+                desk.end(hash).await;
+                return desk.clear().await;
+            }
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+    }
+    panic!("no transfer shared a block with the fill");
+}
+
+/// The coin and what wraps it are one thing to whoever sells twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
     let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;

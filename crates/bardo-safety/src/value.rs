@@ -85,7 +85,14 @@ pub struct Exchange {
 }
 
 impl Values {
-    /// Returns the exchange at the prices of all sources.
+    /// Dollars of what leaves the wallet, without gas, at the highest price; `None` where nothing leaves.
+    pub fn leaves(&self) -> Option<Usd> {
+        let out = self.outflows.iter().filter(|valued| !valued.amount.is_zero());
+        let sum = out.map(|valued| valued.usd).try_fold(Usd::ZERO, |sum, usd| sum.checked_add(usd).ok())?;
+        (!sum.is_zero()).then_some(sum)
+    }
+
+    /// What goes out for what must come in, by every witness.
     ///
     /// # Errors
     /// [`Doubt`] if the sum is out of range.

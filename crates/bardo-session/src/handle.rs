@@ -27,7 +27,7 @@ use bardo_base::units::Usd;
 
 pub use snapshot::{
     AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
-    Snapshot, SpendNow, StopNow,
+    Snapshot, SpendNow, StopLossNow, StopNow,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.
@@ -396,6 +396,10 @@ pub struct Ready {
     /// Isolation of the brain process that makes the decisions; `None` without such a process.
     #[serde(default)]
     pub brain: Option<Isolation>,
+    /// Why a console that only watches is not attached to a running session, and how to see one; `None` in a session
+    /// that is not watched.
+    #[serde(default)]
+    pub not_attached: Option<SafeText>,
 }
 
 /// Command that the agent understands at the prompt.

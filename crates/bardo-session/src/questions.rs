@@ -307,7 +307,10 @@ pub struct AllowanceAfter {
     pub expires_at: Option<u64>,
     /// Amount before the action, if the simulation reports it.
     pub before: Option<String>,
-    /// Part that already open orders may still spend, in whole tokens; `None` if there is none.
+    /// Whether it was as good as unlimited before.
+    #[serde(default)]
+    pub before_unlimited: bool,
+    /// The part of it that orders which are open already may still take, in whole tokens; `None` where there is none.
     #[serde(default)]
     pub for_open_orders: Option<String>,
     /// Maximum amount until the requested order is settled, in whole tokens: the remaining allowance plus what the

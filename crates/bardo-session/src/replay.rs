@@ -82,14 +82,18 @@ async fn play(events: Vec<Arc<Event>>, speed: u32, end: SessionEnd) {
     }
 }
 
-/// Ids of the chains with blocks or transactions in the recording, sorted.
+/// The chains that the recording names, or has blocks or transactions of, in the order of their numbers.
 fn chains_of(events: &[Arc<Event>]) -> Vec<u64> {
-    let chain = |event: &Arc<Event>| match &event.kind {
-        EventKind::ChainBlock(block) => Some(block.chain_id),
-        EventKind::TxUpdate(update) => Some(update.chain_id),
-        _ => None,
-    };
-    events.iter().filter_map(chain).collect::<BTreeSet<_>>().into_iter().collect()
+    let mut all = BTreeSet::new();
+    for event in events {
+        match &event.kind {
+            EventKind::SessionOpened(opened) => all.extend(opened.chains.iter().map(|chain| chain.chain_id)),
+            EventKind::ChainBlock(block) => drop(all.insert(block.chain_id)),
+            EventKind::TxUpdate(update) => drop(all.insert(update.chain_id)),
+            _ => {}
+        }
+    }
+    all.into_iter().collect()
 }
 
 impl Player {
@@ -99,18 +103,24 @@ impl Player {
     }
 
     async fn introduce(&self) {
-        let name = |id: u64| match id {
-            DEVNET_ETHEREUM => "ethereum".to_owned(),
-            DEVNET_BASE => "base".to_owned(),
-            other => format!("chain {other}"),
-        };
-        let identity =
-            |id: &u64| ChainIdentity { name: SafeText::clean(&name(*id), 40), id: *id, interval_millis: None };
+        let opened = self.events.iter().find_map(|event| match &event.kind {
+            EventKind::SessionOpened(opened) => Some(opened),
+            _ => None,
+        });
+        // A recording before version 4 names no chain.
+        let name =
+            |id: u64| match (opened.and_then(|opened| opened.chains.iter().find(|chain| chain.chain_id == id)), id) {
+                (Some(chain), _) => chain.name.clone(),
+                (None, DEVNET_ETHEREUM) => SafeText::clean("ethereum", 40),
+                (None, DEVNET_BASE) => SafeText::clean("base", 40),
+                (None, other) => SafeText::clean(&format!("chain {other}"), 40),
+            };
+        let identity = |id: &u64| ChainIdentity { name: name(*id), id: *id, interval_millis: None };
         let network = Network {
             name: SafeText::clean("a recorded run", 40),
             money: Money::Replay,
             chains: self.chains.iter().map(identity).collect(),
-            wallet: Address::ZERO,
+            wallet: opened.and_then(|opened| opened.account).unwrap_or(Address::ZERO),
         };
         self.tell(News::Market(Update::Started(network))).await;
         let golem = self.events.iter().map(|event| &event.golem_id).find(|id| **id != GolemId::operator());
@@ -125,6 +135,7 @@ impl Player {
             journal: None,
             commands: Vec::new(),
             brain: None,
+            not_attached: None,
         })))
         .await;
         self.tell_place().await;

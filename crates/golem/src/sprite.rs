@@ -89,6 +89,8 @@ impl Trigger {
             | EventKind::ChainBlock(_)
             | EventKind::ChainHealth(_)
             | EventKind::PolicyChanged(_)
+            | EventKind::SessionOpened(_)
+            | EventKind::LimitsChanged(_)
             | EventKind::Vitals(_)
             | EventKind::PhaseChanged(_)
             | EventKind::SpriteChanged(_)

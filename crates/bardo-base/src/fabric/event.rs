@@ -1,8 +1,10 @@
 //! The event type and its payloads, with the kinds that the documents name.
 //!
-//! `trade` defines the payloads of orders and bridges, `life` those of the Golem's life.
+//! Payloads of orders and bridges stand in `trade`, those of the Golem's life in `life`, those of the session and its
+//! limits in `limits`.
 
 mod life;
+mod limits;
 mod trade;
 
 use std::borrow::Cow;
@@ -19,10 +21,12 @@ use crate::error::{ErrorCode, ToolError};
 use crate::id::{CallId, GolemId, PermitId};
 use crate::model::{CardKind, StopLevel};
 use crate::text::SafeText;
+use crate::units::Usd;
 
 pub use life::{
     Caption, DirectiveChanged, GolemNow, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
 };
+pub use limits::{BreakerNow, ChainOpened, Limits, LimitsChanged, PolicyNow, SessionOpened, SpendNow, StopLossNow};
 pub use trade::{
     Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate,
     TxPlace,
@@ -114,7 +118,13 @@ pub enum EventKind {
     /// The policy changed.
     #[serde(rename = "policy:changed")]
     PolicyChanged(PolicyChanged),
-    /// Health figures of the Golem.
+    /// A session begins.
+    #[serde(rename = "session:opened")]
+    SessionOpened(SessionOpened),
+    /// More or less of the limits is used, or other limits hold.
+    #[serde(rename = "limits:changed")]
+    LimitsChanged(Box<LimitsChanged>),
+    /// How the Golem is doing.
     #[serde(rename = "vitals")]
     Vitals(Box<Vitals>),
     /// The Golem's phase changed.
@@ -308,6 +318,10 @@ pub struct PermitIssued {
     /// [`PermitIssued::least`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_out: Option<LeastOut>,
+    /// Dollars of what leaves the wallet, without gas, at the highest price. `None` where nothing leaves, and in
+    /// recordings before version 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves_usd: Option<Usd>,
 }
 
 impl PermitIssued {

@@ -16,8 +16,9 @@ use super::event::Event;
 use crate::regular_file;
 use crate::text::SafeText;
 
-/// Format version that is written. 3: findings, reasons and changes as values.
-const VERSION: u32 = 3;
+/// The version of the format that is written. 3: findings, reasons and changes as values. 4: `session:opened` and
+/// `limits:changed`.
+const VERSION: u32 = 4;
 /// Bytes buffered before they are passed to the operating system.
 const CHUNK: usize = 1 << 20;
 /// Bytes between two entries of the index.

@@ -18,12 +18,13 @@ mod tests;
 pub use asked::AskReason;
 pub use bus::{Fabric, FabricConfig, History, Receiver};
 pub use event::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, Caption, Card, ChainBlock, ChainHealth,
-    ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity,
-    FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, LeastOut, MemoryHits,
-    OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChange,
-    PolicyChanged, SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart,
-    ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate, Vitals,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, BreakerNow, Caption, Card, ChainBlock,
+    ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event,
+    EventKind, Exclusivity, FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate,
+    LeastOut, Limits, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused,
+    PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyNow, SessionOpened, SimulatedChange, SpendNow,
+    SpriteChanged, SpriteState, StopLossNow, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
+    TxPlace, TxState, TxUpdate, Vitals,
 };
 pub use facts::ToolFacts;
 pub use finding::{Finding, SafetyCheck};

@@ -311,9 +311,13 @@ impl ScreenView for Audit {
         self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
         // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
-        let keys = format!(" · v checks it · e exports{still}");
+        let keys = if known.replayed() { String::new() } else { format!(" · v checks it · e exports{still}") };
         let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
-        let empty = if self.entries.is_empty() { "No entries yet." } else { "No entry contains these words." };
+        let empty = match self.entries.is_empty() {
+            true if known.replayed() => "Not in this recording: `bardo log` reads the audit log of its ledger.",
+            true => "No entries yet.",
+            false => "No entry contains these words.",
+        };
         let head = Head { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));

@@ -32,7 +32,7 @@ use super::state::story;
 use super::widgets::Moment;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Found, Ready, Snapshot};
+use bardo_session::handle::{Command, Found, Limits, PolicyNow, Ready, Snapshot};
 use bardo_session::questions::Question;
 
 /// Identifier of a screen, in the order of the digits.
@@ -98,7 +98,36 @@ impl ScreenId {
         }
     }
 
-    /// Name of the screen as displayed.
+    /// Whether a key's action, which does something here in a session, does nothing in a recording: there are no tools to
+    /// call, no controls and no allowances in it.
+    pub const fn is_idle_in_recording(self, action: Action) -> bool {
+        match self {
+            Self::Trade | Self::Tools => matches!(
+                action,
+                Action::Open
+                    | Action::Up
+                    | Action::Down
+                    | Action::NextPanel
+                    | Action::PreviousPanel
+                    | Action::Zoom
+                    | Action::Copy
+                    | Action::Explorer
+                    | Action::Filter
+                    | Action::NextMatch
+                    | Action::PreviousMatch
+                    | Action::Top
+                    | Action::Bottom
+                    | Action::HalfPageDown
+                    | Action::HalfPageUp
+            ),
+            Self::Network => matches!(action, Action::Open),
+            Self::Portfolio => matches!(action, Action::Copy),
+            Self::Audit => matches!(action, Action::Export | Action::Follow | Action::Filter),
+            Self::Live | Self::Orders | Self::Logs => false,
+        }
+    }
+
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Live => "Live",
@@ -148,7 +177,37 @@ pub struct Known<'a> {
     pub away: Option<&'a Summary>,
 }
 
-impl Known<'_> {
+impl<'a> Known<'a> {
+    /// Whether a recording is played.
+    pub fn replayed(&self) -> bool {
+        self.money == Some(Money::Replay)
+    }
+
+    /// What is used of the limits; in a recording, as it was told then.
+    pub fn limits(&self) -> Option<&'a Limits> {
+        match self.snapshot {
+            Some(snapshot) => snapshot.limits.as_ref(),
+            None => self.feed.limits.as_ref().map(|told| &told.limits),
+        }
+    }
+
+    /// The policy in force; in a recording, as it was told then.
+    pub fn policy(&self) -> Option<&'a PolicyNow> {
+        match self.snapshot {
+            Some(snapshot) => Some(&snapshot.policy),
+            None => self.feed.limits.as_ref().map(|told| &told.policy),
+        }
+    }
+
+    /// Symbol of a chain's native token, which pays for gas; `None` where no one told it.
+    pub fn native_symbol(&self, chain_id: u64) -> Option<&'a SafeText> {
+        let held = self.snapshot.and_then(|snapshot| snapshot.holdings.iter().find(|one| one.chain_id == chain_id));
+        // The native token comes first among the holdings of a chain.
+        held.and_then(|chain| chain.rows.first())
+            .map(|row| &row.symbol)
+            .or_else(|| self.feed.native_symbols.get(&chain_id))
+    }
+
     /// Moment for which widgets are drawn; frozen with the view.
     pub const fn moment(&self) -> Moment {
         Moment { millis: self.now_millis, motion: self.motion }

@@ -282,7 +282,8 @@ impl Portfolio {
         let focused = self.focus == Panel::Holdings;
         let Some(snapshot) = known.snapshot else {
             let inner = framed(pen, area, focused, "Holding", &[]);
-            rows(pen, inner, &wrapped(vec![Row::new("Not known yet.", Role::TextDim)], inner.width.into()));
+            let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
+            rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
         };
         // Holdings without a price are not counted, so the total is a lower bound.
@@ -337,7 +338,8 @@ impl Portfolio {
         let selected = self.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
-        let right = if count.is_empty() { vec![("x revokes".to_owned(), Role::TextDim)] } else { count };
+        let keys = if known.watch_only || known.replayed() { "" } else { "x revokes" };
+        let right = if count.is_empty() { vec![(keys.to_owned(), Role::TextDim)] } else { count };
         let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
         let inner = framed(pen, area, focused, &format!("Allowances {}{of}", all.len()), &right);
         let inner = draw_silent(pen, inner, silent);
@@ -346,6 +348,7 @@ impl Portfolio {
                 Some(_) if !every.is_empty() => "No allowance matches the filter.",
                 Some(_) if silent.is_empty() => "No allowances.",
                 Some(_) => "The other tokens have no allowances.",
+                None if known.replayed() => "Not in this recording.",
                 None => "Not known yet.",
             };
             rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));

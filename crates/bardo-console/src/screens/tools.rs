@@ -264,7 +264,10 @@ impl ScreenView for Tools {
             let title = format!("{}Tools {}", if self.form.is_none() { "▸ " } else { "" }, self.tools(known).len());
             let edge = if self.form.is_none() { Role::BorderFocus } else { Role::Border };
             let filter = (format!("{} · ", self.filter.label()), Role::TextDim);
-            let right: Vec<Piece> = vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)];
+            let right: Vec<Piece> = match known.replayed() {
+                true => Vec::new(),
+                false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
+            };
             pen.frame(list, &[(title, Role::Title)], &right, edge);
             let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
             let here = entries
@@ -298,6 +301,7 @@ impl ScreenView for Tools {
             }
             if entries.is_empty() {
                 let words = match (known.ready.is_some(), self.filter.stands()) {
+                    _ if known.replayed() => "Not in this recording.",
                     (true, true) => "No tool matches the filter; Esc clears it.",
                     (true, false) => "No tools in this set.",
                     (false, _) => "Not known yet.",

@@ -265,6 +265,11 @@ impl ScreenView for Trade {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        if known.replayed() {
+            pen.frame(area, &[("Trade".to_owned(), Role::Title)], &[], Role::Border);
+            pen.text(line(area, 1), area.x + 2, "Nothing can be traded in a recording.", Role::TextDim);
+            return;
+        }
         let (list, form_area, answer) = self.plan(area);
         let mut pieces: Vec<Piece> = Vec::new();
         let tabs = self.tabs(list.width);

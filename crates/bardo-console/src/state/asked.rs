@@ -115,6 +115,7 @@ impl State {
             // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
             Action::CancelSelected if replay || watches => false,
+            action if replay && row.context == Context::Page && self.screen.is_idle_in_recording(action) => false,
             Action::Pause if watches && !replay => false,
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,

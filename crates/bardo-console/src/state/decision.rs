@@ -482,6 +482,7 @@ const PASSWORD: &str = "password of your key (not shown)";
 const CONFIRM: &str = "to confirm";
 const MINUTES: &str = "minutes";
 const TOTAL: &str = "total limit in dollars";
+const NO_MINUTES: &str = "give a whole number of minutes: Tab goes to its field";
 const AMOUNT: &str = "the smaller amount";
 const REASON: &str = "reason (sent to the Golem; optional)";
 
@@ -504,9 +505,11 @@ fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
 }
 
 fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAnswer, &'static str> {
-    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or("type the number of minutes")?;
-    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or("type the number of minutes")?;
-    let total: Usd = total.and_then(|text| text.parse().ok()).ok_or("type the total limit in dollars")?;
+    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or(NO_MINUTES)?;
+    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or(NO_MINUTES)?;
+    let total: Usd = total
+        .and_then(|text| text.parse().ok())
+        .ok_or("give the total in dollars, such as 1500: Tab goes to its field")?;
     Ok(OperatorAnswer::Similar { millis, total })
 }
 

@@ -18,8 +18,8 @@ use crate::widgets::chart::ChartMark;
 use crate::widgets::reasons::Reasons;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
-    Caption, Event, EventKind, GolemNow, GolemThought, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SafetyCheck,
-    SpriteState, ToolEnd, TxUpdate, Vitals,
+    Caption, ChainOpened, Event, EventKind, GolemNow, GolemThought, HaltChanged, IntentUpdate, LimitsChanged,
+    MemoryHits, OrderUpdate, SafetyCheck, SpriteState, ToolEnd, TxUpdate, Vitals,
 };
 use bardo_base::id::CallId;
 use bardo_base::model::Phase;
@@ -129,7 +129,11 @@ pub struct Feed {
     pub missed: u64,
     /// Names of the chains by chain id.
     pub chains: BTreeMap<u64, SafeText>,
-    /// Number and time of the newest block of each chain.
+    /// Symbol of each chain's native token, as the session said when it began.
+    pub native_symbols: BTreeMap<u64, SafeText>,
+    /// The policy and what was used of its limits, as last told.
+    pub limits: Option<LimitsChanged>,
+    /// The newest block of each chain, with its time.
     pub blocks: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -367,6 +371,11 @@ impl Feed {
             EventKind::HaltRaised(halt) | EventKind::HaltLowered(halt) => {
                 self.stop = halt.level.is_some().then(|| halt.clone());
             }
+            EventKind::SessionOpened(opened) => {
+                let coin = |chain: &ChainOpened| (chain.chain_id, chain.native_symbol.clone());
+                self.native_symbols = opened.chains.iter().map(coin).collect();
+            }
+            EventKind::LimitsChanged(changed) => self.limits = Some((**changed).clone()),
             EventKind::Vitals(vitals) => self.measured(at, vitals),
             EventKind::PhaseChanged(changed) => {
                 self.phase = Some(changed.to);

@@ -7,10 +7,11 @@ use crossterm::event::KeyCode;
 
 use super::complete::{self, Candidate};
 use super::decision::{Decision, GUARD_MILLIS, Taken};
+use super::feed::Standing;
 use super::field::Field;
 use super::prompt::{self, Entry, Meant};
 use super::story::Story;
-use super::{Effect, Frozen, STORY_TICKET, State};
+use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
 use crate::widgets::decision::ends_words;
@@ -200,7 +201,13 @@ impl State {
             Action::Palette => self.layers.push(Layer::Palette { field: Field::default(), at: 0 }),
             Action::Decide => match self.questions.first().map(|question| question.number) {
                 Some(number) => self.open_decision(number),
-                None => self.say("no decision is waiting"),
+                None if self.replaying() => self.say("this is a recording: there is nothing to decide in it"),
+                // Events come before the list of questions: what a card says already is answered as soon as it is here.
+                None if self.feed.calls.iter().any(|call| call.standing() == Standing::Waiting) => {
+                    self.opens_until = Some(self.now_millis.saturating_add(QUESTION_MILLIS));
+                    self.say("the decision opens as soon as its question is here");
+                }
+                None => self.say(NO_DECISION),
             },
             Action::Freeze => {
                 self.frozen = match self.frozen.take() {

@@ -148,7 +148,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             let changes: Vec<String> = changed.changes.iter().map(policy_line).collect();
             (Level::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
         }
-        EventKind::Vitals(_) => return None,
+        EventKind::Vitals(_) | EventKind::SessionOpened(_) | EventKind::LimitsChanged(_) => return None,
         EventKind::PhaseChanged(changed) => {
             let (from, to) = (phase_words(changed.from), phase_words(changed.to));
             (Level::Care, "phase:changed", format!("{from} → {to}: {}", changed.why))

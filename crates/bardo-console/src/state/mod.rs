@@ -49,7 +49,11 @@ const ALERTS_KEPT: usize = 32;
 const ALERT_MILLIS: u64 = 60_000;
 /// Distance between session time and machine time from which the session has its own time, in milliseconds.
 const OWN_TIME_MILLIS: u64 = 3_600_000;
-/// Smallest terminal size on which a screen is drawn.
+/// How long `a` waits for the question of a call whose event says already that it waits, in milliseconds.
+const QUESTION_MILLIS: u64 = 3_000;
+/// Answer to `a` where nothing waits.
+const NO_DECISION: &str = "no decision waits";
+/// Fewest columns and rows of a page.
 pub const LEAST: Size = Size { width: 40, height: 10 };
 
 /// Input that can change the state.
@@ -235,6 +239,9 @@ pub struct State {
     newest_event_at: u64,
     /// Scenario that was requested last.
     asked_show: Option<String>,
+    /// Until when the first question to arrive is opened at once, in milliseconds since the Unix epoch: the operator asked
+    /// for it when only its event was here.
+    opens_until: Option<u64>,
 }
 
 impl State {
@@ -271,6 +278,7 @@ impl State {
             own_time: None,
             newest_event_at: 0,
             asked_show: None,
+            opens_until: None,
         }
     }
 
@@ -288,6 +296,7 @@ impl State {
         match input {
             Input::Key(key) => {
                 self.notice = None;
+                self.opens_until = None;
                 self.looked();
                 self.key(key)
             }
@@ -299,6 +308,7 @@ impl State {
             }
             Input::Click { column, row } => {
                 self.notice = None;
+                self.opens_until = None;
                 self.looked();
                 if self.now_millis < self.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
                     return Vec::new();
@@ -337,6 +347,9 @@ impl State {
                 self.now_millis = now;
                 self.away.idle(now, &self.feed);
                 self.follow_question();
+                if self.opens_until.take_if(|until| *until < now).is_some() {
+                    self.say(NO_DECISION);
+                }
                 self.with_screen(self.screen, |view, known, _| view.tick(known))
             }
             Input::Drawn => {

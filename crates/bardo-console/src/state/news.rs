@@ -38,6 +38,7 @@ impl State {
                 if more {
                     effects.extend(self.call_for_attention());
                 }
+                self.open_awaited();
                 if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
                     self.say("a decision waits for you: press a to open it");
                 }
@@ -227,6 +228,16 @@ impl State {
         match opened {
             Some(question) => self.show_decision(&question),
             None => self.say("this offer has expired: preview it again"),
+        }
+    }
+
+    /// Opens the first question to arrive after an `a` that came too early for it.
+    fn open_awaited(&mut self) {
+        let Some(number) = self.questions.first().map(|question| question.number) else { return };
+        let awaited = self.opens_until.take().is_some_and(|until| self.now_millis <= until);
+        if awaited && self.layers.is_empty() && self.prompt.is_none() {
+            self.notice = None;
+            self.open_decision(number);
         }
     }
 

@@ -36,18 +36,28 @@ type Cells = (u64, [String; 13]);
 /// CSV of every trade in the feed, oldest first, with a header line. Orders and bridge orders have their filled
 /// amounts.
 pub fn csv(feed: &Feed) -> String {
+    let mut gas = OrderGas::default();
+    feed.calls.iter().for_each(|call| gas.take(call));
     let orders = feed.orders.iter().filter_map(|(at, order)| order_row(*at, order));
     let intents = feed.intents.iter().filter_map(|(at, intent)| intent_row(*at, intent));
-    text(feed.calls.iter().filter_map(call_row).chain(orders).chain(intents).collect())
+    text(feed.calls.iter().filter_map(call_row).chain(orders).chain(intents).collect(), &gas)
 }
 
 /// CSV of a whole run from its events. Unlike [`csv`], it contains every trade, however many there are.
 pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
     let mut feed = Feed::default();
     let mut rows: BTreeMap<String, Cells> = BTreeMap::new();
+    let mut gas = OrderGas::default();
     for event in events {
         let event = Arc::new(event);
         feed.take(&event);
+        if let (EventKind::ToolEnd(_), Some(call)) = (&event.kind, event.call_id.and_then(|id| feed.call(id))) {
+            gas.take(call);
+            // Until its end nothing says that a swap became an auction: then the order is the trade.
+            if order_of(call).is_some() {
+                rows.remove(&call.call_id.to_string());
+            }
+        }
         let row = match &event.kind {
             EventKind::ToolEnd(_) | EventKind::ToolVerified(_) => {
                 event.call_id.and_then(|id| feed.call(id)).and_then(call_row)
@@ -63,11 +73,52 @@ pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
             rows.insert(name, (first, row));
         }
     }
-    text(rows.into_values().collect())
+    text(rows.into_values().collect(), &gas)
 }
 
-fn text(mut rows: Vec<Cells>) -> String {
+/// Gas that the calls about an order or a bridge order paid on chain, in wei, by its hash: allowances, a deposit, a
+/// cancellation. Fillers pay for the fill.
+#[derive(Default)]
+struct OrderGas(BTreeMap<String, Option<u128>>);
+
+impl OrderGas {
+    /// Adds what a call that has ended paid, where it placed or changed an order.
+    fn take(&mut self, call: &CallSeen) {
+        let Some(card) = call.end.as_ref().and_then(|end| end.card.as_ref()) else { return };
+        let Some(hash) = order_of(call).filter(|_| !call.asks_about_an_order()) else { return };
+        let sum = self.0.entry(hash.to_lowercase()).or_insert(Some(0));
+        *sum = sum.zip(paid_gas(card.hints.as_ref())).map(|(sum, paid)| sum.saturating_add(paid));
+    }
+
+    /// In wei; empty where a transaction's gas is not known, or the call that placed the order is not.
+    fn cell(&self, hash: &str) -> String {
+        self.0.get(&hash.to_lowercase()).copied().flatten().map(|wei| wei.to_string()).unwrap_or_default()
+    }
+}
+
+/// Hash of the order or bridge order that the answer of a call names.
+fn order_of(call: &CallSeen) -> Option<&str> {
+    let data = &call.end.as_ref()?.card.as_ref()?.data;
+    ["order_hash", "intent_id"].into_iter().find_map(|name| data.get(name)?.as_str())
+}
+
+/// What a call's transactions cost by their receipts, in wei; `None` where one has none yet.
+fn paid_gas(hints: Option<&Value>) -> Option<u128> {
+    let costs = hints.and_then(|hints| hints.get("transactions")).and_then(Value::as_array).into_iter().flatten();
+    costs
+        .map(|one| one.get("gas_cost_wei")?.as_str()?.parse::<u128>().ok())
+        .try_fold(0, |sum: u128, one| sum.checked_add(one?))
+}
+
+fn text(mut rows: Vec<Cells>, gas: &OrderGas) -> String {
     rows.sort_by_key(|(at, _)| *at);
+    for (_, row) in &mut rows {
+        if let [_, hash, _, _, _, _, _, _, _, cell, ..] = row
+            && cell.is_empty()
+        {
+            *cell = gas.cell(hash);
+        }
+    }
     let mut text = HEAD.join(",");
     text.push('\n');
     for (_, row) in rows {
@@ -142,8 +193,8 @@ fn call_row(call: &CallSeen) -> Option<Cells> {
     let (data, hints) = card.map_or((&none, &none), |card| (&card.data, card.hints.as_ref().unwrap_or(&none)));
     let params = call.start.as_ref().map_or(&none, |start| start.params.value());
     let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    // Orders have their own rows with the filled amounts.
-    params.get("token_out").filter(|_| call.tool() == "uniswap_execute_swap")?;
+    // An order tells of itself, with what was filled; so does a swap that became one.
+    params.get("token_out").filter(|_| call.tool() == "uniswap_execute_swap" && order_of(call).is_none())?;
     let costs = hints.get("transactions").and_then(Value::as_array).into_iter().flatten();
     let gas = costs.filter_map(|one| text(one, "gas_cost_wei").parse::<u128>().ok()).fold(0, u128::saturating_add);
     let paid = Some(text(data, "amount_in")).filter(|paid| !paid.is_empty());
@@ -288,6 +339,101 @@ mod tests {
         assert_eq!(row(IntentStatus::Filled, Some("399.6")), cells("399.6", "true"));
         assert_eq!(row(IntentStatus::Filled, None), cells("", "false"));
         assert_eq!(row(IntentStatus::Refunded, None), None, "nothing was traded");
+    }
+
+    /// A swap that went to auction sent a transaction for its allowance: it is no trade of nothing for nothing beside the
+    /// order that was filled.
+    #[test]
+    fn a_swap_that_became_an_auction_is_no_row_beside_its_order() {
+        let mut events = swap_events(1, "USDC", true);
+        let hash = B256::repeat_byte(0x41);
+        for event in &mut events {
+            if let EventKind::ToolEnd(ToolEnd { card: Some(card), .. }) = &mut event.kind {
+                card.data = json!({ "order_hash": hash, "amount_in": "0", "amount_out": "0" });
+            }
+        }
+        let verified = bardo_base::fabric::ToolVerified {
+            expected_outcome: SafeText::clean("an auction", 20),
+            actual_outcome: SafeText::clean("done", 20),
+            ground_truth_source: "receipt".into(),
+            matched: true,
+        };
+        let end = events.pop().unwrap();
+        let told = Event { kind: EventKind::ToolVerified(verified), ..end.clone() };
+        events.extend([told, Event { seq: end.seq + 1, ..end }]);
+        let mut feed = Feed::default();
+        events.iter().for_each(|event| feed.take(&Arc::new(event.clone())));
+        assert_eq!([csv(&feed), csv_of(events)].map(|text| text.lines().count()), [1, 1], "the head alone");
+    }
+
+    /// Events of a call about an order: the receipts of its transactions, where it sent some.
+    fn order_call(at: u64, tool: &'static str, (field, hash): (&str, B256), costs: &[Option<&str>]) -> Vec<Event> {
+        let params = json!({ field: hash });
+        let transactions: Vec<Value> = costs.iter().map(|wei| json!({ "gas_cost_wei": wei })).collect();
+        let (data, hints) = (json!({ field: hash }), json!({ "transactions": transactions }));
+        let start = ToolStart {
+            tool_name: tool.into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+            facts: None,
+        };
+        let card = Some(Card { widget: CardKind::Order, data, hints: Some(hints) });
+        let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
+        let event = |(seq, kind)| {
+            let (golem_id, call_id) = (GolemId::operator(), Some(CallId::new(at)));
+            Event { seq, at: 1_700_000_000_000 + seq, golem_id, call_id, kind }
+        };
+        (at..).zip([EventKind::ToolStart(start), EventKind::ToolEnd(end)]).map(event).collect()
+    }
+
+    #[test]
+    fn an_auction_and_a_bridge_have_the_gas_of_their_own_calls_receipts() {
+        let mut order = crate::widgets::samples::order(bardo_base::fabric::DecayUnit::Seconds);
+        order.fill = Some(bardo_base::fabric::OrderFill {
+            tx: bardo_base::fabric::TxPlace { chain_id: 31_337, hash: B256::ZERO, block: None },
+            filler: alloy_primitives::Address::ZERO,
+            name: None,
+            amount_in: "0.5".to_owned(),
+            amount_out: "1698.80".to_owned(),
+            position: 1,
+        });
+        order.status = OrderStatus::Filled;
+        let mut intent = crate::widgets::samples::intent();
+        (intent.status, intent.amount_out) = (IntentStatus::Filled, Some("399.6".to_owned()));
+        let (auction, bridge) = (("order_hash", order.order_hash), ("intent_id", intent.intent_id));
+        let kinds = [EventKind::OrderUpdate(Box::new(order)), EventKind::IntentUpdate(Box::new(intent))];
+        let ends: Vec<Event> = (900..)
+            .zip(kinds)
+            .map(|(seq, kind)| Event { seq, at: 1_700_000_000_900, golem_id: GolemId::operator(), call_id: None, kind })
+            .collect();
+        let gas = |calls: Vec<Vec<Event>>| {
+            let events: Vec<Event> = calls.into_iter().flatten().chain(ends.clone()).collect();
+            let mut feed = Feed::default();
+            events.iter().for_each(|event| feed.take(&Arc::new(event.clone())));
+            let cells = |text: String| {
+                let cell = |kind: &str| {
+                    let row = text.lines().find(|row| row.split(',').nth(2) == Some(kind)).unwrap();
+                    row.split(',').nth(9).unwrap().to_owned()
+                };
+                [cell("Auction"), cell("Bridge")]
+            };
+            let whole = cells(csv_of(events));
+            assert_eq!(cells(csv(&feed)), whole, "the screen's export says the same");
+            whole
+        };
+        let placed = order_call(10, "uniswap_submit_uniswapx_order", auction, &[Some("21000"), Some("9")]);
+        let bridged = order_call(20, "uniswap_submit_cross_chain_intent", bridge, &[Some("70000")]);
+        let asked = order_call(30, "uniswap_get_uniswapx_order_status", auction, &[]);
+        let cancelled = order_call(40, "uniswapx_cancel_order", auction, &[Some("100")]);
+        assert_eq!(gas(vec![placed.clone(), bridged.clone(), asked.clone()]), ["21009", "70000"]);
+        assert_eq!(gas(vec![placed, bridged, cancelled]), ["21109", "70000"]);
+        // An order under an allowance that stood already cost nothing; a receipt that is missing leaves it open.
+        let free = order_call(10, "uniswap_submit_uniswapx_order", auction, &[]);
+        let unclear = order_call(20, "uniswap_submit_cross_chain_intent", bridge, &[Some("70000"), None]);
+        assert_eq!(gas(vec![free, unclear]), ["0", ""]);
+        // Of an order that was placed before the recording nothing is known.
+        assert_eq!(gas(vec![asked]), ["", ""]);
     }
 
     #[test]

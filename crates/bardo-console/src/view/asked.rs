@@ -105,6 +105,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         through_permit2: false,
         expires_at: None,
         before: Some(format!("{}.5", 7_000 + at)),
+        before_unlimited: false,
         for_open_orders: None,
         until_settled: None,
     };

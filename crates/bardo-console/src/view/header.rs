@@ -220,7 +220,8 @@ fn wallet(state: &State) -> Vec<Piece> {
     }
     pieces.extend(worth(state));
     let fee = state.page.chains.first().and_then(|chain| chain.blocks.front()).map(|block| block.base_fee_wei);
-    if let Some(fee) = fee {
+    // A recording holds no base fee.
+    if let Some(fee) = fee.filter(|_| !state.replaying()) {
         pieces.push((format!(" gas {} ", gwei(fee)), Role::TextDim));
     }
     pieces

@@ -417,9 +417,12 @@ fn gas_is_told_by_chain_and_coin_with_its_worth_and_since_when() {
     press(&mut state, Key::char('4'));
     let shown = drawn(&state).join("\n");
     // 1.3735 ETH are held at $4,687.08; none of the other chain's native token is held.
-    for words in
-        ["0.001 ETH on ethereum  $3.42", "2 transactions since 22:13", "0.002 coin on 31338", "1 transaction since"]
-    {
+    for words in [
+        "0.001 ETH on ethereum  $3.42",
+        "2 transactions since 22:13",
+        "0.002 native token on 31338",
+        "1 transaction since",
+    ] {
         assert!(shown.contains(words), "{words}\n{shown}");
     }
 }

@@ -137,6 +137,10 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
         pen.text(place, x, &under, Role::Frozen);
         return;
     }
+    if let Some((first, _)) = notice_in_two(state, place.width) {
+        pen.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
+        return;
+    }
     if let Some(alert) = state.fresh_alert() {
         let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
         pen.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
@@ -147,8 +151,38 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
         pen.pieces(place, &[(words, Role::TextDim)]);
         return;
     }
-    let words = format!("write to {name}, or type a command…");
+    // In a recording and in a read-only console there is no Golem to write to.
+    let words = match state.replaying() || state.watch_only {
+        true => "type a command…".to_owned(),
+        false => format!("write to {name}, or type a command…"),
+    };
     pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
+}
+
+/// A notice that the line of hints has no room for, beside the key that stops: its beginning, which stands in the line
+/// above, and the rest of it. `None` where it fits, and while the prompt has that line.
+fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
+    let notice = state.notice.as_ref().filter(|_| state.prompt.is_none())?;
+    let columns = usize::from(columns);
+    let stop: Vec<Piece> = state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+    if notice.width() + pieces_width(&stop) + 5 <= columns {
+        return None;
+    }
+    let mut first = String::new();
+    let mut words = notice.as_str().split(' ');
+    let mut rest = Vec::new();
+    for word in words.by_ref() {
+        if width(&first) + width(word) + 3 > columns {
+            rest.push(word);
+            break;
+        }
+        if !first.is_empty() {
+            first.push(' ');
+        }
+        first.push_str(word);
+    }
+    rest.extend(words);
+    Some((first, rest.join(" ")))
 }
 
 /// Part of a text that fits around the cursor, and the cursor's position in it.
@@ -186,7 +220,8 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     }
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
     if let Some(notice) = &state.notice {
-        left.push((fit(notice.as_str(), room.saturating_sub(4)).into_owned(), Role::StateCare));
+        let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
+        left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
         left.push(("   ".to_owned(), Role::TextDim));
     } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
         left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
@@ -219,7 +254,10 @@ fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 5);
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     match &state.notice {
-        Some(notice) => left.push((fit(notice.as_str(), room).into_owned(), Role::StateCare)),
+        Some(notice) => {
+            let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
+            left.push((fit(&rest, room).into_owned(), Role::StateCare));
+        }
         None => left.extend([
             ("Esc".to_owned(), Role::Key),
             (" ends typing  ".to_owned(), Role::TextDim),

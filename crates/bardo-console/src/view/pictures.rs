@@ -240,6 +240,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
                 },
             ],
             least_out: None,
+            leaves_usd: None,
         }),
         EventKind::PermitConsumed(PermitUsed { permit_id: permit, simulation_hash: B256::repeat_byte(0x51) }),
         tx(TxState::Signed),

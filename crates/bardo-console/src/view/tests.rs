@@ -125,6 +125,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             through_permit2: true,
             expires_at: Some(1_700_000_100),
             before: Some("0".to_owned()),
+            before_unlimited: false,
             for_open_orders: None,
             until_settled: None,
         }],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
-use ratatui::layout::Position;
+use ratatui::layout::{Position, Size};
 use serde_json::{Value, json};
 
 use super::tests::{deciding, drawn, news, question, running, text};
@@ -18,8 +18,7 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{Check, Phase, StopLevel};
 use bardo_base::units::Usd;
 use bardo_session::handle::{
-    AllowanceNow, AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl,
-    ReplayNow, Snapshot, SpendNow, StopNow,
+    AllowanceNow, AllowancesNow, Command, GrantNow, News, Ready, ReplayControl, ReplayNow, Snapshot, StopNow,
 };
 use bardo_session::market::{BootStep, Money, Network, Update};
 
@@ -107,7 +106,7 @@ pub(super) fn snapshot() -> Snapshot {
             breaker: BreakerNow::Closed { failures: 0 },
             failures_limit: 3,
             stop_loss_bps: 1_000,
-            high_water: usd("25400"),
+            stop_losses: vec![],
         }),
         fault: None,
         stop: None,
@@ -136,5 +135,6 @@ pub(super) fn ready() -> News {
         journal: None,
         commands: Vec::new(),
         brain: None,
+        not_attached: None,
     }))
 }

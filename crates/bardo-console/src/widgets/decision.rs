@@ -617,8 +617,13 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         {
             rows.push(Row::new(format!("less than {amount} {symbol}; it is prepared and asked again"), Role::TextDim));
         }
+        let first = match form.fields.len() {
+            0 | 1 => Row::default(),
+            _ => Row::new("Tab", Role::Key).then(" next   ", Role::TextDim),
+        };
         rows.push(
-            Row::new("Enter", Role::Key)
+            first
+                .then("Enter", Role::Key)
                 .then(" confirms   ", Role::TextDim)
                 .then("Esc", Role::Key)
                 .then(" back", Role::TextDim),

@@ -250,6 +250,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 notify: false,
                 changes: Vec::new(),
                 least_out: None,
+                leaves_usd: None,
             }),
         ));
         events

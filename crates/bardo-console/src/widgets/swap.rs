@@ -17,6 +17,7 @@ use crate::format::short_hash;
 use crate::theme::Role;
 use bardo_base::fabric::{LeastOut, SafetyCheck, ToolVerified, TxState, TxUpdate};
 use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 
 /// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,7 +99,9 @@ pub struct Offer {
     pub expected: SafeText,
     /// Minimum amount received.
     pub least: Option<LeastOut>,
-    /// Expiry in milliseconds since the Unix epoch.
+    /// Dollars of what leaves the wallet, without gas; absent in recordings of earlier versions.
+    pub leaves: Option<Usd>,
+    /// Until when it serves, in milliseconds since the Unix epoch.
     pub expires_at: u64,
     /// True once the offer has been used.
     pub used: bool,
@@ -298,7 +301,7 @@ impl Sheet for SwapModel {
                     let row = self.terms(offer);
                     rows.push(match offer.used {
                         true => row,
-                        false => row.end(left(offer.expires_at / 1000, now), Role::TextDim),
+                        false => row.end(format!("offer {}", left(offer.expires_at / 1000, now)), Role::TextDim),
                     });
                 }
             }

@@ -6,6 +6,7 @@ use crate::format::grouped;
 use crate::theme::Role;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::{ApprovalOutcome, AskReason, Finding, PolicyChange, SafetyCheck, ToolFailed, TxState};
+use bardo_base::format::nearest_cent;
 use bardo_base::model::{Check, Rule, RuleName};
 use bardo_base::text::width;
 use bardo_base::units::{Rounding, Usd};
@@ -315,7 +316,8 @@ pub fn found(finding: &Finding) -> String {
 
 /// Finding of a check as a short figure, such as `50 bps` or `$853.14`. `None` if it says no more than the name.
 pub fn figure_of(finding: &Finding) -> Option<String> {
-    let dollars = |value: Usd| format!("${}", grouped_cents(&value.to_string()));
+    // To the nearest cent, as the row of what counts has it.
+    let dollars = |value: Usd| format!("${}", grouped_cents(&nearest_cent(value)));
     match finding {
         Finding::Spending { now, after, cap, .. } => {
             let day = match cap {
@@ -481,6 +483,9 @@ mod tests {
     fn limits_rate_and_slippage_have_their_figures() {
         let limits = Finding::spending(usd("853.143"), usd("1966.02"), Some(usd("5000")));
         assert_eq!(figure_of(&limits), Some("one $853.14, day $1,966.02/$5,000 after".to_owned()));
+        // To the nearest cent, as the row of what counts: two figures of one amount must not differ.
+        let nearest = Finding::spending(usd("1234.837"), usd("1344.432"), None);
+        assert_eq!(figure_of(&nearest), Some("one $1,234.84, day $1,344.43 after".to_owned()));
         assert_eq!(figure_of(&Finding::rate(3, 120)), Some("3/120 an hour".to_owned()));
         assert_eq!(figure_of(&slippage()), Some("50 bps".to_owned()));
         assert_eq!(figure_of(&Finding::NothingTraded), None);

@@ -95,7 +95,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         place: request.place,
         of: request.of,
         title: proposal.expected_outcome.clone(),
-        value: leaves(preview),
+        value: preview.values.leaves(),
         money,
         asked_at: request.asked_at,
         ends_at: Some(request.ends_at),
@@ -154,13 +154,6 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
     }
 }
 
-/// Dollars that leave the wallet, without gas; `None` if nothing leaves or the sum is unknown.
-fn leaves(preview: &Preview) -> Option<Usd> {
-    let out = preview.values.outflows.iter().filter(|valued| !valued.amount.is_zero());
-    let sum = out.map(|valued| valued.usd).try_fold(Usd::ZERO, |sum, usd| sum.checked_add(usd).ok())?;
-    (!sum.is_zero()).then_some(sum)
-}
-
 /// Scope of a standing approval for this action.
 fn similar(preview: &Preview) -> SimilarScope {
     let (scope, bounds) = (Scope::of(preview), &preview.permit.bounds);
@@ -210,6 +203,7 @@ pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
     let bare = |one: &AllowanceAfter| AllowanceAfter {
         label: None,
         before: None,
+        before_unlimited: false,
         for_open_orders: None,
         until_settled: None,
         ..one.clone()
@@ -237,6 +231,7 @@ fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
         through_permit2: one.permit2_expires_at.is_some(),
         expires_at: one.permit2_expires_at,
         before: None,
+        before_unlimited: false,
         for_open_orders: None,
         until_settled: None,
     });
@@ -337,6 +332,7 @@ fn allowances(
                 change.map(|change| change.allowance.before.amount)
             }
         });
+        let before_unlimited = before.is_some_and(is_unlimited);
         let before = before.map(|raw| amount(raw, bound.decimals));
         // Permit2's own allowances name the spender; orders take tokens through the token's allowance to Permit2.
         let promised = bound.token.filter(|_| bound.permit2_expires_at.is_none() && is_permit2(bound.spender));
@@ -349,7 +345,7 @@ fn allowances(
         let takes = takes.filter(|take| bound.token == Some(take.token)).map(|take| take.amount);
         let takes = takes.fold(U256::ZERO, U256::saturating_add);
         let until_settled = (!takes.is_zero()).then(|| amount(bound.at_most.saturating_add(takes), bound.decimals));
-        AllowanceAfter { label: label(bound.spender), before, for_open_orders, until_settled, ..row }
+        AllowanceAfter { label: label(bound.spender), before, before_unlimited, for_open_orders, until_settled, ..row }
     });
     rows.collect()
 }

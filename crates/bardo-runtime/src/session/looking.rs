@@ -11,12 +11,12 @@ use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_safety::audit::{self, Anchor, AuditError, Recorded};
-use bardo_safety::ledger::{self, Breaker, LedgerError, Micros, Span};
+use bardo_safety::ledger::{self, Breaker, Caps, LedgerError, Micros, Span};
 use bardo_safety::policy::Policy;
 use bardo_safety::stop::InForce;
 use bardo_session::handle::{
     AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot,
-    SpendNow, StopNow,
+    SpendNow, StopLossNow, StopNow,
 };
 use golem_chain::network::BookToken;
 use golem_chain::token::TokenId;
@@ -92,9 +92,16 @@ impl Stage {
         let read = on_paper.unwrap_or(&self.sources.ledger.store).read(|connection| {
             let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
                 .called_by(connection, &self.golem_id)?;
-            Ok::<_, LedgerError>((usage, ledger::held(connection)?))
+            let chains = self.world.chains().iter().map(|chain| chain.network().chain_id);
+            let marks = chains
+                .map(|chain_id| {
+                    let mark = ledger::high_water(connection, chain_id, account)?;
+                    Ok((chain_id, mark, ledger::carried(connection, chain_id, account)?))
+                })
+                .collect::<Result<Vec<_>, LedgerError>>()?;
+            Ok::<_, LedgerError>((usage, ledger::held(connection)?, marks))
         });
-        let (usage, held) = read?;
+        let (usage, held, marks) = read?;
         let most = |span: Span| {
             let of_span = caps.spend.iter().filter(|cap| cap.span == span);
             of_span.map(|cap| cap.limit).min().map(Micros::dollars)
@@ -112,8 +119,22 @@ impl Stage {
             breaker: breaker(usage.breaker),
             failures_limit: caps.failures,
             stop_loss_bps: caps.stop_loss.get(),
-            high_water: usage.high_water.dollars(),
+            stop_losses: marks.into_iter().map(|mark| self.stop_loss(mark, &caps)).collect(),
         }))
+    }
+
+    /// How close the holdings on a chain are to its stop-loss.
+    fn stop_loss(&self, (chain_id, high_water, carried): (u64, Micros, Micros), caps: &Caps) -> StopLossNow {
+        let holdings = self.holdings.borrow();
+        let held = holdings.iter().find(|held| held.chain_id == chain_id);
+        let name = self.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
+        StopLossNow {
+            chain: name.map_or_else(SafeText::default, |chain| SafeText::clean(&chain.network().name, 40)),
+            chain_id,
+            worth: held.and_then(all_worth).and_then(|worth| worth.checked_add(carried.dollars()).ok()),
+            high_water: high_water.dollars(),
+            stops_at: high_water.less(high_water.share(caps.stop_loss)).dollars(),
+        }
     }
 
     fn grants(&self) -> Vec<GrantNow> {
@@ -233,7 +254,13 @@ pub(super) fn breaker(breaker: Breaker) -> BreakerNow {
     }
 }
 
-/// Total value of everything with a price, and whether all holdings have a price.
+/// Worth of everything held on a chain; `None` where a holding has no price.
+fn all_worth(held: &ChainHoldings) -> Option<Usd> {
+    let rows = held.rows.iter().filter(|row| !row.amount.raw().is_zero());
+    rows.map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value?).ok())
+}
+
+/// Everything priced, together, and whether everything held has a price.
 fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
     let rows = || holdings.iter().flat_map(|chain| &chain.rows);
     let all_priced = rows().all(|row| row.value.is_some() || row.amount.raw().is_zero());

@@ -20,7 +20,7 @@ use crate::data::Ledger;
 use crate::questions::shared::Shared;
 use crate::tool_info;
 use bardo_base::clock::{Clock, SimulatedClock};
-use bardo_base::fabric::Fabric;
+use bardo_base::fabric::{EventKind, Fabric};
 use bardo_base::id::GolemId;
 use bardo_base::model::{OnDeath, Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -49,10 +49,10 @@ const WAITING: usize = 16;
 
 /// Notice of a read-only console whose session cannot share another process's embedded devnet.
 const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside its own process. \
-                                     To share one, run `bardo devnet` and pass its --rpc to both";
+                                     To share one, run `bardo devnet` and pass its --rpc to both. Ctrl-X stops \
+                                     every Bardo of this data folder";
 /// Notice of a read-only console beside a running session.
-const NOT_ATTACHED: &str =
-    "watching the chains, the ledger and its decisions: events of a running session are not visible here";
+const NOT_ATTACHED: &str = "watching the chains, the ledger and its decisions: events of a running session are not visible here. Ctrl-X stops it";
 
 /// State of a running session.
 pub(super) struct Stage {
@@ -195,15 +195,9 @@ impl Stage {
         let events = stage.sources.fabric.subscribe(super::watching::WINDOW);
         let (close, closing) = oneshot::channel();
         let telling = tokio::spawn(super::watching::events(Arc::clone(&stage), events, closing));
+        stage.emit(None, EventKind::SessionOpened(stage.opened()));
         super::watching::chains(&stage, &mut tasks);
         tell(&stage.links.news, News::Ready(Box::new(stage.ready(&options)))).await;
-        if options.watch {
-            let words = match stage.sources.sandbox {
-                Some(_) => NOT_ATTACHED_EMBEDDED,
-                None => NOT_ATTACHED,
-            };
-            tell(&stage.links.news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
-        }
         // The actor must see the stop in force.
         stage.look_at_stop();
         tasks.spawn(super::watching::stop(Arc::clone(&stage)));
@@ -293,6 +287,10 @@ impl Stage {
             journal: Some(self.journal_words()),
             commands: golem::brain::operator::commands(),
             brain: self.brain_isolation.clone(),
+            not_attached: options.watch.then(|| {
+                let embedded = self.sandbox.is_some();
+                SafeText::clean(if embedded { NOT_ATTACHED_EMBEDDED } else { NOT_ATTACHED }, 400)
+            }),
         }
     }
 

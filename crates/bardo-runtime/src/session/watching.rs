@@ -19,7 +19,8 @@ use crate::market::reader::ChainReader;
 use crate::questions::answering::asked_at;
 use crate::questions::{Listed, Told};
 use bardo_base::fabric::{
-    ChainBlock, ChainHealth, ChainState, EventKind, HaltChanged, PolicyChange, PolicyChanged, Receiver,
+    ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
+    PolicyChanged, Receiver, SessionOpened,
 };
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::StopLevel;
@@ -46,7 +47,9 @@ const LOOK_AT_STOP: Duration = Duration::from_millis(200);
 const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
 /// Interval between two readings of allowances.
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
-/// Interval between two readings of a chain over the network.
+/// Least time between two `limits:changed` events, in milliseconds.
+const LIMITS_EVERY: u64 = 1_000;
+/// How often a chain that is reached over the network is read.
 const REMOTE_READ: Duration = Duration::from_secs(2);
 
 /// Last reported state, so that only changes are reported.
@@ -60,6 +63,8 @@ pub(super) struct Watched {
     /// Requests that were stored for the other processes on this ledger.
     pub laid: Vec<Question>,
     pub snapshot: Option<Snapshot>,
+    /// The limits emitted last, and when, in milliseconds since the Unix epoch.
+    pub limits: Option<(u64, LimitsChanged)>,
 }
 
 impl Watched {
@@ -73,6 +78,7 @@ impl Watched {
             questions: Arc::default(),
             laid: Vec::new(),
             snapshot: None,
+            limits: None,
         }
     }
 }
@@ -340,9 +346,37 @@ impl Stage {
         self.tell_questions(watched).await;
         let snapshot = self.snapshot(watched);
         let same = watched.snapshot.as_ref().is_some_and(|known| known.says_the_same(&snapshot));
+        self.tell_limits(watched, &snapshot);
         if !same {
             watched.snapshot = Some(snapshot.clone());
             tell(&self.links.news, News::Snapshot(Arc::new(snapshot))).await;
+        }
+    }
+
+    /// Emits the limits where they differ from those emitted last, at most once in [`LIMITS_EVERY`]: a recording shows
+    /// them as the console did.
+    fn tell_limits(&self, watched: &mut Watched, snapshot: &Snapshot) {
+        let Some(limits) = &snapshot.limits else { return };
+        let now = LimitsChanged { policy: snapshot.policy.clone(), limits: limits.clone() };
+        let settled = |(at, told): &(u64, LimitsChanged)| *told == now || snapshot.at < at.saturating_add(LIMITS_EVERY);
+        if watched.limits.as_ref().is_some_and(settled) {
+            return;
+        }
+        watched.limits = Some((snapshot.at, now.clone()));
+        self.emit(None, EventKind::LimitsChanged(Box::new(now)));
+    }
+
+    /// The event that a session begins, with what no other event says of its chains.
+    pub(super) fn opened(&self) -> SessionOpened {
+        let chain = |chain: &WorldChain| ChainOpened {
+            chain_id: chain.network().chain_id,
+            name: SafeText::clean(&chain.network().name, 40),
+            native_symbol: SafeText::clean(chain.network().native_symbol, 20),
+        };
+        SessionOpened {
+            network: self.network.name.clone(),
+            account: self.world.account,
+            chains: self.world.chains().iter().map(chain).collect(),
         }
     }
 

@@ -519,7 +519,7 @@ impl State {
             let spent = open.preview.values.spent;
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
             self.next += 1;
-            grant = Some(Grant::new(self.next, &open.preview, left, *millis, now));
+            grant = Some(Grant::new(self.next, &open.preview, (*total, left), *millis, now));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
         // If the requester is gone, nobody acts on the answer, so no standing approval may remain.

@@ -24,7 +24,7 @@ use golem_chain::token::TokenId;
 pub struct Grant {
     number: u64,
     scope: Scope,
-    /// Spending limit at the start, without the action that it was given with.
+    /// Total that the operator gave, which the action that was asked about is part of.
     granted: Usd,
     /// Remaining spending limit.
     left: Usd,
@@ -142,12 +142,13 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 }
 
 impl Grant {
-    /// Creates a standing approval that is valid for `millis` milliseconds from `now`.
-    pub(super) fn new(number: u64, preview: &Preview, left: Usd, millis: u64, now: Moment) -> Self {
+    /// A standing approval for `granted` in all, of which `left` remains after the action that was asked about. It lasts
+    /// for `millis` from `now`.
+    pub(super) fn new(number: u64, preview: &Preview, (granted, left): (Usd, Usd), millis: u64, now: Moment) -> Self {
         Self {
             number,
             scope: Scope::of(preview),
-            granted: left,
+            granted,
             left,
             given_at: now.wall,
             ends_at: now.wall.saturating_add(millis),
@@ -180,7 +181,7 @@ impl Grant {
         self.left
     }
 
-    /// Returns the spending limit at the start, without the action that it was given with.
+    /// Total that the operator gave, in dollars, which the action that was asked about is part of.
     pub fn granted(&self) -> Usd {
         self.granted
     }

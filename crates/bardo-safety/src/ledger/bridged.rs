@@ -93,6 +93,18 @@ pub fn weigh_away(
     Ok(())
 }
 
+/// Returns what bridge orders that have not ended carry from a chain, in millionths of a dollar. It still belongs to the
+/// account, and the stop-loss counts it.
+///
+/// # Errors
+/// [`LedgerError`] where the ledger cannot be read.
+pub fn carried(connection: &Connection, chain_id: u64, account: Address) -> Result<Micros, LedgerError> {
+    let worth: i64 = connection
+        .prepare_cached("SELECT coalesce(sum(worth), 0) FROM ledger_bridged WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))?;
+    Ok(Micros::from_sql(worth)?)
+}
+
 /// Moves the share of the source chain's high-water mark that belongs to an arrived bridge order. Returns `None` if the
 /// source has no mark, or if the order's value is unknown.
 ///

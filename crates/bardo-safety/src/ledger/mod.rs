@@ -33,14 +33,14 @@ use bardo_base::id::{CallId, GolemId};
 use bardo_store::StoreError;
 use golem_chain::token::TokenId;
 
-pub use bridged::{Leaving, MarkMoved, note_arrived, note_leaving, weigh_away};
+pub use bridged::{Leaving, MarkMoved, carried, note_arrived, note_leaving, weigh_away};
 pub(crate) use caps::percent;
 pub use caps::{Caps, REVOCATIONS_A_DAY, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
 pub use liquidation::{end_liquidation, plan_liquidation};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
 pub(crate) use usage::clock;
-pub use usage::{Breaker, Usage, Window, held, usage};
+pub use usage::{Breaker, Usage, Window, held, high_water, usage};
 use usage::{sql, token_text};
 
 /// Tolerated difference between a clock and a chain's latest block, in milliseconds. Some chains produce a block only

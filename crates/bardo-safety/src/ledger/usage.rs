@@ -211,10 +211,6 @@ pub(super) fn as_of<'a>(
          WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn')",
         )?
         .query_row([], |row| row.get(0))?;
-    let high_water: Option<i64> = connection
-        .prepare_cached("SELECT micros FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
-        .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))
-        .optional()?;
     Ok(Usage {
         now,
         windows,
@@ -230,9 +226,21 @@ pub(super) fn as_of<'a>(
         calls_minute: 0,
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,
-        high_water: high_water.map(Micros::from_sql).transpose()?.unwrap_or_default(),
+        high_water: high_water(connection, chain_id, account)?,
         liquidating: liquidating(connection, chain_id, account)?,
     })
+}
+
+/// Returns the most that an account was worth on a chain, in millionths of a dollar; zero where nothing was seen of it.
+///
+/// # Errors
+/// [`LedgerError`] where the ledger cannot be read.
+pub fn high_water(connection: &Connection, chain_id: u64, account: Address) -> Result<Micros, LedgerError> {
+    let mark: Option<i64> = connection
+        .prepare_cached("SELECT micros FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(mark.map(Micros::from_sql).transpose()?.unwrap_or_default())
 }
 
 /// Returns the amount settled after `edge`: the latest running total minus the one at the edge.

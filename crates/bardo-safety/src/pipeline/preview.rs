@@ -191,6 +191,7 @@ impl Pipeline {
                 notify: preview.needs == ApprovalNeed::Notify,
                 changes,
                 least_out: least_out(proposal),
+                leaves_usd: preview.values.leaves(),
             }),
         );
         self.remember(

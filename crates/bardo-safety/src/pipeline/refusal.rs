@@ -52,7 +52,8 @@ impl Refusal {
 
     /// Creates a refusal because the action would exceed its permit now.
     pub fn out_of_bounds(faults: &[Fault], simulated: Option<Simulated>) -> Self {
-        let what = faults.iter().map(|fault| format!("{}: {}", fault.rule, fault.found)).collect::<Vec<_>>().join("; ");
+        let told = |fault: &Fault| format!("{}: {} (permitted: {})", fault.rule, fault.found, fault.declared);
+        let what = faults.iter().map(told).collect::<Vec<_>>().join("; ");
         Self {
             violations: faults.iter().map(Fault::violation).collect(),
             simulated: simulated.map(Box::new),

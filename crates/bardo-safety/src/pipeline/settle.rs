@@ -212,6 +212,9 @@ impl Pipeline {
         let gas_cost = cost_of(ground, legs).await?;
         let pays = framed.payer() == framed.account();
         let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
+        if pays {
+            moves = without_others_native(moves, framed, legs);
+        }
         for id in tokens.keys().filter(|id| matches!(id, TokenId::Erc20(_))) {
             let held = before.get(id).map_or(U256::ZERO, |(_, amount)| *amount);
             let known = moves.iter().position(|moved| moved.token == *id);
@@ -374,21 +377,30 @@ fn with_standing(report: LegReport, standing: &Standing) -> LegReport {
     }
 }
 
-/// Returns the account's balance of a token after the plan's own transactions alone, by the token's `Transfer` events
-/// in their receipts. `None` if no event names the account.
+/// The account's balance of a token after the plan's own transactions alone, by the token's events in their receipts:
+/// without one that names the account nothing of it moved. `None` for the native token, and past 256 bits.
 fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -> Option<U256> {
     let TokenId::Erc20(contract) = token else { return None };
     let logs = legs.iter().flat_map(|leg| &leg.logs).filter(|log| log.address == contract);
     let own = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
-    let own: Vec<_> = own.filter(|one| one.from == account || one.to == account).collect();
-    if own.is_empty() {
-        return None;
-    }
+    let own: Vec<_> = own.collect();
     let sum = |is: &dyn Fn(&Erc20::Transfer) -> bool| {
         own.iter().filter(|one| is(&one.data)).try_fold(U256::ZERO, |sum, one| sum.checked_add(one.data.value))
     };
     let (came, went) = (sum(&|one| one.to == account)?, sum(&|one| one.from == account)?);
     held.checked_add(came)?.checked_sub(went)
+}
+
+/// The moves, of the native token no more than the plan's own transactions sent with them: the account pays it out in no
+/// other way, so what is missing beyond that left it in other transactions of the same blocks.
+fn without_others_native(moves: Vec<Move>, framed: &Framed, legs: &[LegReport]) -> Vec<Move> {
+    let done = framed.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
+    let sent = done.fold(U256::ZERO, |sum, (leg, _)| sum.saturating_add(leg.value));
+    let own = |moved: Move| match moved.token {
+        TokenId::Native => Move { after: moved.after.max(moved.before.saturating_sub(sent)), ..moved },
+        TokenId::Erc20(_) => moved,
+    };
+    moves.into_iter().map(own).filter(|moved| moved.before != moved.after).collect()
 }
 
 type Balances = BTreeMap<TokenId, (Token, U256)>;

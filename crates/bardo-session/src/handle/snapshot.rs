@@ -1,9 +1,10 @@
 //! Snapshot of what events do not report: limits, holdings, allowances, standing approvals, stop and policy. Each
 //! snapshot is complete and replaces the previous one.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 
+pub use bardo_base::fabric::{BreakerNow, Limits, PolicyNow, SpendNow, StopLossNow};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -46,75 +47,6 @@ pub struct Snapshot {
     pub grants: Vec<GrantNow>,
     /// Number of running calls.
     pub running: u32,
-}
-
-/// Policy in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolicyNow {
-    /// Name of the policy.
-    pub name: SafeText,
-    /// Version of the policy in this run, starting at 1.
-    pub version: u64,
-    /// Hash of exactly these rules.
-    pub hash: B256,
-}
-
-/// Use of the policy's limits.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Spending in the last 24 hours, reservations included.
-    pub day: SpendNow,
-    /// Spending in the last 30 days, reservations included.
-    pub month: SpendNow,
-    /// Maximum value of a single action; `None` without a limit.
-    pub one: Option<Usd>,
-    /// Amount that is reserved and not settled.
-    pub reserved: Usd,
-    /// Value above which the operator must approve; `None` without such a limit.
-    pub asks_above: Option<Usd>,
-    /// Value above which a second opinion must agree; `None` without such a limit.
-    pub hot_lane: Option<Usd>,
-    /// Tool calls in the last minute, and their limit.
-    pub calls: (u32, u32),
-    /// Trades in the last hour, and their limit.
-    pub trades: (u32, u32),
-    /// State of the failure breaker.
-    pub breaker: BreakerNow,
-    /// Number of failures that opens the breaker.
-    pub failures_limit: u32,
-    /// Stop-loss: maximum fall of the equity below its high-water mark, in basis points.
-    pub stop_loss_bps: u32,
-    /// High-water mark of the account's equity.
-    pub high_water: Usd,
-}
-
-/// Spent amount and its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpendNow {
-    /// Amount already used.
-    pub used: Usd,
-    /// Maximum; `None` without a limit.
-    pub limit: Option<Usd>,
-}
-
-/// State of the failure breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum BreakerNow {
-    /// Trading is allowed.
-    Closed {
-        /// Number of failures since the last success.
-        failures: u32,
-    },
-    /// New trades are blocked.
-    Open {
-        /// End of the block, in milliseconds since the Unix epoch.
-        until: u64,
-        /// Number of failures that opened the breaker.
-        failures: u32,
-    },
-    /// A single trial trade is allowed, or running.
-    OneTrial,
 }
 
 /// Stop in force.

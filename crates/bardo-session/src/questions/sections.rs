@@ -124,7 +124,11 @@ fn allowances(action: &ActionAsked) -> Section {
         let amount = if after.unlimited { "WITHOUT LIMIT" } else { after.amount.as_str() };
         let place = if after.through_permit2 { " through Permit2" } else { "" };
         let until = after.expires_at.map(|at| format!(" until {at} (Unix seconds)")).unwrap_or_default();
-        let before = after.before.as_ref().map(|before| format!(", was {before}")).unwrap_or_default();
+        let before = match &after.before {
+            Some(_) if after.before_unlimited => ", was unlimited".to_owned(),
+            Some(before) => format!(", was {before}"),
+            None => String::new(),
+        };
         allowances
             .row("may take", format_args!("{}{label}: {amount} {}{place}{until}{before}", after.spender, after.symbol));
     }

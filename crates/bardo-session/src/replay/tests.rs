@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use bardo_base::clock::Clock;
-use bardo_base::fabric::{ChainBlock, Fabric, FabricConfig};
+use bardo_base::fabric::{ChainBlock, ChainOpened, Fabric, FabricConfig, SessionOpened};
 
 /// Start of the recorded run, in milliseconds since the Unix epoch.
 const BEGAN: u64 = 1_700_000_000_000;
@@ -193,4 +193,31 @@ fn what_is_no_journal_is_refused_in_words() {
     std::fs::write(&path, "not an event\n").unwrap();
     let refused = open(&path, 100).unwrap_err().to_string();
     assert!(refused.contains("notes.txt line 1"), "{refused}");
+}
+
+/// A recording names its chains and its account; one that was made before it did shows their ids.
+#[tokio::test(start_paused = true)]
+async fn a_recording_names_the_chains_that_its_session_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let clock = Arc::new(Recorded(AtomicU64::new(BEGAN)));
+    let fabric = Fabric::new(FabricConfig { ring: 64, journal: Some(path.clone()), clock }).unwrap();
+    let (golem, account) = ("ada".parse().unwrap(), Address::repeat_byte(7));
+    let chain = ChainOpened {
+        chain_id: 4_242,
+        name: SafeText::clean("somewhere", 20),
+        native_symbol: SafeText::clean("SOME", 20),
+    };
+    let opened =
+        SessionOpened { network: SafeText::clean("a network", 20), account: Some(account), chains: vec![chain] };
+    fabric.emit(&golem, None, EventKind::SessionOpened(opened));
+    for chain_id in [4_242, 77] {
+        fabric.emit(&golem, None, EventKind::ChainBlock(ChainBlock { chain_id, number: 1, timestamp: BEGAN / 1000 }));
+    }
+    fabric.flush().unwrap();
+    let mut watcher = Watcher::of(&path, 100);
+    let Some(News::Market(Update::Started(network))) = watcher.next(LONG).await else { panic!("no network") };
+    let named: Vec<_> = network.chains.iter().map(|chain| (chain.id, chain.name.as_str())).collect();
+    assert_eq!(named, [(77, "chain 77"), (4_242, "somewhere")]);
+    assert_eq!(network.wallet, account);
 }

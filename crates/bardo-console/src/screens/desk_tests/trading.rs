@@ -65,7 +65,9 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
-    // The offer counts down and is shown as over when it expires.
+    // The quote's dollars and the offer's differ, and it says why.
+    assert!(text.contains("what goes out at its highest price"), "{text}");
+    // It counts down while it is looked at, and then looks as over as it is.
     assert!(text.contains("0:40 left") && text.contains("[ Decide… ]"), "{text}");
     world.now += 15_000;
     assert!(drawn(&trade, &world, AREA).contains("0:25 left"));

@@ -225,6 +225,7 @@ fn world_of(words: Words<'_>) -> World {
         journal: None,
         commands: Vec::new(),
         brain: None,
+        not_attached: None,
     };
     decided(words).iter().for_each(|event| feed.take(event));
     let looser = Question {
@@ -347,6 +348,7 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
             gas: false,
         }],
         least_out: None,
+        leaves_usd: None,
     };
     told.extend([(9, begun("0.25")), (9, EventKind::PermitIssued(offered))]);
     let event = |(seq, (call, kind)): (u64, (u64, EventKind))| {

@@ -23,6 +23,7 @@ use crate::widgets::words;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{Rounding, Usd};
 use bardo_session::handle::{BreakerNow, Limits, SpendNow};
+use bardo_session::market::Money;
 use bardo_session::questions::Question;
 
 /// Index of the approval request panel in [`places`].
@@ -235,14 +236,18 @@ fn breaker_words(limits: &Limits, now: u64) -> Piece {
 }
 
 pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let policy = known.snapshot.map(|snapshot| &snapshot.policy);
-    let title = policy
+    let title = known
+        .policy()
         .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
     let inner = frame(pen, area, &title, focus);
-    let Some(snapshot) = known.snapshot else { return nothing(pen, inner, "not known yet") };
-    let Some(limits) = &snapshot.limits else {
-        let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
-        return pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
+    let Some(limits) = known.limits() else {
+        return match known.snapshot {
+            Some(snapshot) => {
+                let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
+                pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
+            }
+            None => nothing(pen, inner, unknown_words(known)),
+        };
     };
     let [day, calls] = limit_gauges(limits);
     gauge::draw(&day, pen, line(inner, 0), 7);
@@ -252,18 +257,29 @@ pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bo
     let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
     let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
     pen.row(line(inner, 3), &left, &right);
-    let last = match (&snapshot.fault, snapshot.grants.len()) {
-        (Some(fault), _) => [("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)],
-        (None, 0) => [("standing approvals  ".to_owned(), Role::TextDim), ("none".to_owned(), Role::Text)],
-        (None, many) => [("standing approvals  ".to_owned(), Role::TextDim), (format!("{many} (5)"), Role::StateCare)],
+    // A recording has no list of standing approvals.
+    let Some(snapshot) = known.snapshot else { return };
+    let grants = |many: String, role| [("standing approvals  ".to_owned(), Role::TextDim), (many, role)];
+    let (last, key) = match (&snapshot.fault, snapshot.grants.len()) {
+        (Some(fault), _) => ([("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)], ""),
+        (None, 0) => (grants("none".to_owned(), Role::Text), ""),
+        (None, many) => (grants(many.to_string(), Role::StateCare), "5 lists"),
     };
-    pen.pieces(line(inner, 4), &last);
+    pen.row(line(inner, 4), &last, &[(key.to_owned(), Role::TextDim)]);
+}
+
+/// Why there is nothing to show: a recording never has it, a session only not yet.
+const fn unknown_words(known: &Known<'_>) -> &'static str {
+    match known.money {
+        Some(Money::Replay) => "not in this recording",
+        _ => "not known yet",
+    }
 }
 
 /// Draws all limits in one line.
 pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) else {
-        return nothing(pen, area, "Limits not known yet");
+    let Some(limits) = known.limits() else {
+        return nothing(pen, area, &format!("Limits {}", unknown_words(known)));
     };
     let mut pieces = Vec::new();
     for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
@@ -362,7 +378,7 @@ pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: b
     let inner = frame(pen, area, "Holding, confirmed", focus);
     let rows = holding_lines(known);
     if rows.is_empty() {
-        return nothing(pen, inner, "loading…");
+        return nothing(pen, inner, if known.replayed() { unknown_words(known) } else { "loading…" });
     }
     let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
     let worths = rows.iter().map(|row| match row {

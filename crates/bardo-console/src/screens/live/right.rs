@@ -102,6 +102,10 @@ const fn border(focus: bool) -> Role {
 /// Rows of the current and the next step, and below them the caption of a scenario, wrapped to `columns`.
 pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<Row> {
     let mut rows = plain_rows(known, narrow);
+    if let (Some(why), None) = (known.ready.and_then(|ready| ready.not_attached.as_ref()), &known.feed.now) {
+        rows.truncate(1);
+        rows.extend(wrapped(vec![Row::new(why.as_str(), Role::Text)], columns.max(20)));
+    }
     if let Some(caption) = &known.feed.caption {
         let said = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
         rows.extend(wrapped(vec![said], columns.max(20)));
@@ -285,14 +289,34 @@ pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, ran
 /// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.
 pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
     let (marks, mut legend) = known.feed.trade_marks();
-    if let Some(stop) = known.feed.vitals.as_ref().and_then(stop_loss) {
-        legend = format!("{legend} · stops at {}", whole_dollars(stop));
+    if let Some(stops) = stops_words(known) {
+        legend = format!("{legend} · {stops}");
     }
     let points = known.feed.equity.iter().map(|(at, equity)| (*at, equity.decimal())).collect();
     ChartModel { points, marks, legend, unit: "$", places: 2, range, least_span_bps: 100 }
 }
 
-/// Equity at which the stop-loss acts.
+/// Where the stop-loss acts. It is checked chain by chain: where there are several, each has its own figure, and the
+/// curve shows none of them.
+fn stops_words(known: &Known<'_>) -> Option<String> {
+    let stops = known.limits().map(|limits| limits.stop_losses.as_slice()).unwrap_or_default();
+    let marked: Vec<_> = stops.iter().filter(|one| one.high_water > Usd::ZERO).collect();
+    match (stops, marked.as_slice()) {
+        ([], _) => {
+            // A recording before version 4.
+            let stop = known.feed.vitals.as_ref().and_then(stop_loss)?;
+            Some(format!("stops at {}", whole_dollars(stop)))
+        }
+        (_, []) => None,
+        ([_], [one]) => Some(format!("stops at {}", whole_dollars(one.stops_at))),
+        (_, many) => {
+            let each = many.iter().map(|one| format!("{} {}", one.chain, whole_dollars(one.stops_at)));
+            Some(format!("stops at {}", each.collect::<Vec<_>>().join(", ")))
+        }
+    }
+}
+
+/// The worth at which the stop-loss acts, for a recording that has no figures by chain.
 fn stop_loss(vitals: &Vitals) -> Option<Usd> {
     let most = vitals.high_water?.decimal();
     let left = Decimal::from(10_000_u64.checked_sub(vitals.stop_loss_bps)?).checked_div(Decimal::from(10_000))?;

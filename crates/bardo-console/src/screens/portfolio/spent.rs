@@ -12,12 +12,12 @@ use crate::theme::Role;
 use crate::widgets::figure::paid;
 use crate::widgets::paint::Row;
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::Holding;
+use bardo_session::handle::{Holding, Limits, StopLossNow};
 
 /// Rows of the spending panel: gas, amounts that count toward the limits, and reservations.
 pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
     let mut all = gas_rows(known);
-    if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
+    if let Some(limits) = known.limits() {
         let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
         all.push(
             Row::new("today    ", Role::TextDim)
@@ -34,6 +34,7 @@ pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
                 .then(dollars(limits.reserved), Role::Text)
                 .end("being signed or not yet settled", Role::TextDim),
         );
+        all.extend(stop_rows(limits));
     }
     if let Some(most) = known.feed.vitals.as_ref().and_then(|vitals| vitals.high_water) {
         all.push(
@@ -45,6 +46,19 @@ pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
         all.push(Row::new("read at  ", Role::TextDim).then(at, Role::Text));
     }
     all
+}
+
+/// Where the stop-loss acts on each chain: below it only exits pass there.
+fn stop_rows(limits: &Limits) -> Vec<Row> {
+    let marked = limits.stop_losses.iter().filter(|one| one.high_water > Usd::ZERO);
+    let row = |(at, one): (usize, &StopLossNow)| {
+        let share = limits.stop_loss_bps / 100;
+        Row::new(if at == 0 { "stop-loss " } else { "          " }, Role::TextDim)
+            .then(dollars(one.stops_at), Role::Text)
+            .then(format!(" on {}", one.chain), Role::TextDim)
+            .end(format!("{share} % under its highest {}", dollars(one.high_water)), Role::TextDim)
+    };
+    marked.enumerate().map(row).collect()
 }
 
 /// Gas cost per chain in the native token and in dollars, over all calls in the feed.
@@ -77,10 +91,10 @@ fn gas_rows(known: &Known<'_>) -> Vec<Row> {
     let row = |(at, (chain_id, (count, sum))): (usize, (u64, (usize, U256)))| {
         let chain = known.snapshot.and_then(|snapshot| snapshot.holdings.iter().find(|one| one.chain_id == chain_id));
         let coin = chain.and_then(|chain| chain.rows.first());
-        let symbol = coin.map_or("coin", |coin| coin.symbol.as_str());
+        let symbol = known.native_symbol(chain_id).map_or("native token", |symbol| symbol.as_str());
         let coins = TokenAmount::ether(sum).to_string();
         let worth = coin.and_then(|coin| worth_of(&coins, coin)).map(|cents| format!("  {cents}")).unwrap_or_default();
-        let on = chain.map_or_else(|| chain_id.to_string(), |chain| chain.chain.to_string());
+        let on = known.feed.chains.get(&chain_id).map_or_else(|| chain_id.to_string(), ToString::to_string);
         let transactions = if count == 1 { "transaction" } else { "transactions" };
         Row::new(if at == 0 { "gas      " } else { "         " }, Role::TextDim)
             .then(format!("{} {symbol}", paid(&coins)), Role::TextStrong)

@@ -10,7 +10,7 @@ use crate::pen::Pen;
 use crate::theme::Role;
 use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
-use crate::widgets::words::{check_word, failure_words, finding_words, rule_word};
+use crate::widgets::words::{check_word, failure_words, finding_words, reason_in, rule_word};
 use crate::widgets::{self, CardKeys, Moment};
 use bardo_base::fabric::{AskReason, Card, CheckOutcome, EventKind, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::text::{SafeText, width};
@@ -128,6 +128,13 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     flows("pays_at_most", "pays at most    ");
     flows("receives_at_least", "gets at least   ");
     flows("still_takeable", "allowance after ");
+    if bounds.get("pays_at_most").and_then(Value::as_array).is_some_and(|flows| !flows.is_empty()) {
+        // The quote above values the same tokens by their feeds.
+        all.push(
+            Row::new("dollars         ", Role::TextDim)
+                .then("what goes out at its highest price, what comes in at its lowest", Role::TextDim),
+        );
+    }
     if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
         all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));
     }
@@ -146,7 +153,7 @@ fn offer_rows(response: &ToolResponse, now: Moment, held: bool) -> Vec<Row> {
     }
     let reasons = permit.get("reasons").and_then(|told| Vec::<AskReason>::deserialize(told).ok());
     for reason in reasons.into_iter().flatten() {
-        let words = format!("! needs approval: {}", reason.words());
+        let words = format!("! needs approval: {}", reason_in(&reason, usize::MAX));
         all.push(Row::new(words, Role::StateCare).kept());
     }
     all.extend(check_rows(permit.get("checks")));

@@ -164,9 +164,14 @@ impl CallSeen {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
     }
 
-    /// Order whose status the call queries; `None` for other calls.
+    /// Whether the call only asks how an order stands.
+    pub fn asks_about_an_order(&self) -> bool {
+        self.tool() == ORDER_STATUS_TOOL
+    }
+
+    /// The order whose state the call asks for; `None` where it does anything else.
     pub fn order_asked_about(&self) -> Option<B256> {
-        let start = self.start.as_ref().filter(|_| self.tool() == ORDER_STATUS_TOOL)?;
+        let start = self.start.as_ref().filter(|_| self.asks_about_an_order())?;
         start.params.value().get("order_hash")?.as_str()?.parse().ok()
     }
 

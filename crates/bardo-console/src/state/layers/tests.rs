@@ -828,3 +828,68 @@ fn what_an_order_may_take_is_told_until_it_is_settled_and_after_in_whole_tokens(
     let words = "may take 2.57 WETH until it is settled, then 0.07 WETH (was 0.07 WETH; exact, not";
     assert!(shown.contains(words), "{shown}");
 }
+
+/// News that the agent's call waits for the operator. The event has a call's id; the list of questions comes after it.
+fn asks(state: &State) -> Input {
+    use bardo_base::fabric::{ApprovalRequested, Event, EventKind};
+    let requested = ApprovalRequested {
+        permit_id: bardo_base::id::PermitId::random(),
+        title: SafeText::clean("Swap 0.25 WETH", 20),
+        reasons: vec![],
+        lapses_at: state.now_millis + 60_000,
+        passes_by_itself: false,
+    };
+    let event = Event {
+        seq: state.feed.last + 1,
+        at: state.now_millis,
+        golem_id: "ada".parse().unwrap(),
+        call_id: Some(CallId::new(9)),
+        kind: EventKind::ApprovalRequested(requested),
+    };
+    Input::News(Box::new(News::Events(vec![Arc::new(event)])))
+}
+
+#[test]
+fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes() {
+    let opened = |state: &State| matches!(state.layers.last(), Some(Layer::Decision(_)));
+    let question = || News::Questions(Arc::new(vec![crate::widgets::samples::question()]));
+    let awaiting = || {
+        let mut state = console();
+        let event = asks(&state);
+        state.update(event);
+        press(&mut state, Key::char('a'));
+        state
+    };
+    let notice = |state: &State| state.notice.as_ref().map(ToString::to_string).unwrap_or_default();
+
+    let mut state = awaiting();
+    assert!(notice(&state).contains("as soon as"), "{}", notice(&state));
+    wait(&mut state, 400);
+    news(&mut state, question());
+    assert!(opened(&state), "the key is lost: {:?}", state.notice);
+    // The dialog is guarded like any other.
+    state.update(Input::Drawn);
+    assert!(press(&mut state, Key::char('a')).is_empty() && picked(&state).is_none());
+
+    // Only so long, and the console says that it gives up.
+    let mut state = awaiting();
+    wait(&mut state, 3_001);
+    assert_eq!(notice(&state), "no decision waits");
+    news(&mut state, question());
+    assert!(!opened(&state));
+
+    // What was done since then covers nothing: another key, the prompt, a dialog.
+    for key in [Key::char('j'), Key::char(':'), Key::char('?'), control('x')] {
+        let mut state = awaiting();
+        press(&mut state, key);
+        news(&mut state, question());
+        assert!(!opened(&state), "{key}");
+    }
+
+    // Nothing waits, and nothing says so: there is nothing to keep.
+    let mut state = console();
+    press(&mut state, Key::char('a'));
+    assert_eq!(notice(&state), "no decision waits");
+    news(&mut state, question());
+    assert!(!opened(&state));
+}

@@ -14,6 +14,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
             notify: false,
             changes: Vec::new(),
             least_out: None,
+            leaves_usd: None,
         })
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
@@ -75,6 +76,7 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
             notify: false,
             changes: Vec::new(),
             least_out: None,
+            leaves_usd: None,
         })
     };
     let now = state.now_millis;
@@ -100,4 +102,58 @@ fn a_decision_says_of_when_its_figures_are_who_may_take_and_what_it_costs() {
     ] {
         assert!(words.contains(said), "{said}\n{words}");
     }
+}
+
+#[test]
+fn an_allowance_that_was_unlimited_says_so_and_prints_no_number_of_seventy_digits() {
+    let mut question = question(&text("Swap"));
+    let bardo_session::questions::About::Action(action) = &mut question.about else { panic!("no action") };
+    let after = action.allowances.first_mut().unwrap();
+    after.before = Some("115792089237316195423570985008687907853269984665640564039457.584007913129639935".to_owned());
+    (after.before_unlimited, after.unlimited) = (true, false);
+    let sections = bardo_session::questions::sections::sections(&question, 0);
+    let told = format!("{sections:?}");
+    assert!(told.contains("was unlimited") && !told.contains("1157920892"), "{told}");
+    let mut state = running(120, 40, &text("Selling."));
+    news(&mut state, News::Questions(Arc::new(vec![question])));
+    key(&mut state, 'a');
+    let words = shown(&state);
+    assert!(words.contains("(was unlimited;") && !words.contains("1157920892"), "{words}");
+}
+
+/// The panel of what waits, the decision and the card name one figure: what leaves the wallet. What counts against the
+/// limits, with gas, stands with the limits. Both of the card's clocks say what they are of.
+#[test]
+fn a_card_names_what_leaves_the_wallet_and_whose_time_runs() {
+    let mut state = running(120, 40, &text("Selling."));
+    let offered = EventKind::PermitIssued(PermitIssued {
+        permit_id: PermitId::random(),
+        simulation_hash: B256::repeat_byte(3),
+        expected_outcome: text("Swap 0.36 WETH for >= 155.75 UNI"),
+        expires_at: state.now_millis + 41_000,
+        notify: false,
+        changes: Vec::new(),
+        least_out: None,
+        leaves_usd: Some(usd("1229.76")),
+    });
+    let counted = EventKind::SafetyCheck(SafetyCheck {
+        check: Check::SpendingLimit,
+        outcome: CheckOutcome::Passed,
+        finding: Finding::spending(usd("1234.837"), usd("1344.43"), None),
+    });
+    let params = json!({ "token_in": "WETH", "token_out": "UNI", "amount": "0.36", "chain": "ethereum" });
+    tell(&mut state, Some(CallId::new(1)), vec![start("uniswap_execute_swap", params), counted, offered]);
+    let words = shown(&state);
+    assert!(words.contains("pay 0.36 WETH $1,229.76") && !words.contains("1,234.8"), "{words}");
+    assert!(words.contains("offer 0:41 left"), "{words}");
+}
+
+#[test]
+fn standing_approvals_are_counted_and_the_key_that_lists_them_is_no_part_of_the_count() {
+    let mut state = running(120, 40, &text("Selling."));
+    let mut now = snapshot();
+    now.grants = vec![grant("400")];
+    news(&mut state, News::Snapshot(Arc::new(now)));
+    let words = shown(&state);
+    assert!(words.contains("standing approvals  1 ") && words.contains("5 lists"), "{words}");
 }

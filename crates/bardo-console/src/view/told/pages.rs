@@ -90,29 +90,67 @@ fn at_eighty_columns_the_keys_that_freeze_and_pause_are_in_the_hints() {
     }
 }
 
+/// Vitals with so much lost, in basis points.
+fn vitals(bps: u64) -> EventKind {
+    EventKind::Vitals(Box::new(Vitals {
+        phase: Phase::Thriving,
+        why: text("nothing is wrong"),
+        equity: "25310.42".parse().ok(),
+        high_water: "25400".parse().ok(),
+        drawdown_bps: Some(bps),
+        stop_loss_bps: 1_000,
+        gas_runway_seconds: None,
+        gas_wei: None,
+        failures: 0,
+        failures_limit: 3,
+        age_seconds: 0,
+        lifespan_seconds: None,
+    }))
+}
+
 #[test]
 fn nothing_lost_has_no_minus() {
     let mut state = running(120, 40, &text("Selling."));
-    let vitals = |bps| {
-        EventKind::Vitals(Box::new(Vitals {
-            phase: Phase::Thriving,
-            why: text("nothing is wrong"),
-            equity: "25310.42".parse().ok(),
-            high_water: "25400".parse().ok(),
-            drawdown_bps: Some(bps),
-            stop_loss_bps: 1_000,
-            gas_runway_seconds: None,
-            gas_wei: None,
-            failures: 0,
-            failures_limit: 3,
-            age_seconds: 0,
-            lifespan_seconds: None,
-        }))
-    };
     for (bps, told) in [(0, " 0.0% of 10%"), (9, " 0.0% of 10%"), (35, "−0.3% of 10%")] {
         tell(&mut state, None, vec![vitals(bps)]);
         assert!(shown(&state).contains(told), "{bps}\n{}", shown(&state));
     }
+}
+
+/// The stop-loss is checked chain by chain: one figure for the whole would be of nothing that acts.
+#[test]
+fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
+    let stop = |chain: &str, chain_id, worth: Option<&str>, high_water: &str, stops_at: &str| StopLossNow {
+        chain: text(chain),
+        chain_id,
+        worth: worth.map(usd),
+        high_water: usd(high_water),
+        stops_at: usd(stops_at),
+    };
+    let with = |stop_losses| {
+        let mut state = running(120, 40, &text("Selling."));
+        let mut now = snapshot();
+        now.limits.as_mut().unwrap().stop_losses = stop_losses;
+        tell(&mut state, None, vec![vitals(35)]);
+        news(&mut state, News::Snapshot(Arc::new(now)));
+        state
+    };
+    let ethereum = || stop("ethereum", 31_337, Some("19900"), "20000", "18000");
+    let mut state = with(vec![ethereum(), stop("base", 31_338, Some("4650"), "5000", "4500")]);
+    for (size, words) in [((120, 40), "base −7.0/10%"), ((80, 24), "equity base −7.0 of 10 %")] {
+        state.update(Input::Resize(Size { width: size.0, height: size.1 }));
+        assert!(shown(&state).contains(words), "{words}\n{}", shown(&state));
+    }
+    state.update(Input::Resize(Size { width: 160, height: 50 }));
+    assert!(shown(&state).contains("stops at ethereum $18,000, base $4,500"), "{}", shown(&state));
+    key(&mut state, '4');
+    for words in ["$4,500.00 on base", "10 % under its highest $5,000.00", "$18,000.00 on ethereum"] {
+        assert!(shown(&state).contains(words), "{words}\n{}", shown(&state));
+    }
+    // One chain needs no name; one that is not known is not taken for one that is well.
+    assert!(shown(&with(vec![ethereum()])).contains("−0.5% of 10%"));
+    let unknown = with(vec![ethereum(), stop("base", 31_338, None, "5000", "4500")]);
+    assert!(!shown(&unknown).contains("of 10%"), "{}", shown(&unknown));
 }
 
 #[test]
@@ -191,4 +229,19 @@ fn a_place_that_the_terminal_does_not_have_presses_nothing() {
             assert_eq!(shown(&state), before, "{screen:?} {column} {row}");
         }
     }
+}
+
+#[test]
+fn what_a_line_has_no_room_for_is_told_in_two() {
+    let long =
+        "I did not understand \"foo\" and did nothing. I can: swap AMOUNT TOKEN for TOKEN, sell, buy, stop, playbook";
+    let mut state = running(80, 24, &text("Selling."));
+    state.say(long);
+    let rows = drawn(&state);
+    let (above, below) = (rows[22].trim(), rows[23].trim());
+    assert!(above.starts_with("I did not understand") && !above.contains('…'), "{above}");
+    assert!(below.contains("playbook") && below.contains("Ctrl-X STOP") && !below.contains('…'), "{below}");
+    // One that fits leaves the line above to the prompt.
+    state.say("written");
+    assert!(drawn(&state)[22].contains("type a command"), "{}", shown(&state));
 }

@@ -155,6 +155,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
             notify,
             changes: Vec::new(),
             least_out: None,
+            leaves_usd: None,
         })
     };
     let end = |success| {

@@ -158,7 +158,11 @@ fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked, places: usize) {
             (_, None) => String::new(),
         };
         let symbol = &after.symbol;
-        let was = after.before.as_ref().map(|before| format!("was {} {symbol}; ", short(before))).unwrap_or_default();
+        let was = match &after.before {
+            Some(_) if after.before_unlimited => "was unlimited; ".to_owned(),
+            Some(before) => format!("was {} {symbol}; ", short(before)),
+            None => String::new(),
+        };
         let kind = if after.unlimited { "unlimited" } else { "exact, not unlimited" };
         let role = if after.unlimited { Role::StateBad } else { Role::Dialog };
         let orders = match &after.for_open_orders {

@@ -100,6 +100,7 @@ fn action() -> ActionAsked {
             through_permit2: false,
             expires_at: Some(START + 300),
             before: Some("0".to_owned()),
+            before_unlimited: false,
             for_open_orders: None,
             until_settled: None,
         }],

@@ -77,7 +77,13 @@ impl SwapModel {
                 self.end_running(at);
                 let expected = permit.expected_outcome.clone();
                 let least = permit.least();
-                self.offer = Some(Offer { expected, least, expires_at: permit.expires_at, used: false });
+                self.offer = Some(Offer {
+                    expected,
+                    least,
+                    leaves: permit.leaves_usd,
+                    expires_at: permit.expires_at,
+                    used: false,
+                });
             }
             EventKind::PermitConsumed(_) => {
                 if let Some(offer) = &mut self.offer {

@@ -25,9 +25,11 @@ impl SwapModel {
         };
         let row = Row::new("pay ", Role::TextDim).then(format!("{paid} {symbol}"), Role::Text);
         let limits = self.checks.iter().find(|row| row.check == Check::SpendingLimit);
-        let row = match limits.map(|row| &row.finding) {
-            Some(Finding::Spending { now, .. }) => row.then(format!(" {}", dollars(*now)), Role::TextDim),
-            _ => row,
+        // The headline's figure; what counts against the limits, with gas, stands with the limits.
+        let row = match (offer.leaves, limits.map(|row| &row.finding)) {
+            (Some(leaves), _) => row.then(format!(" {}", dollars(leaves)), Role::TextDim),
+            (None, Some(Finding::Spending { now, .. })) => row.then(format!(" {}", dollars(*now)), Role::TextDim),
+            (None, _) => row,
         };
         let least = format!("{} {}", amount(least.amount.as_str()), least.symbol);
         row.then("   get at least ", Role::TextDim).then(least, Role::TextStrong)

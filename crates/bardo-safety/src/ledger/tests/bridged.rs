@@ -66,8 +66,11 @@ fn the_mark_goes_with_the_money_and_a_fall_in_percent_stays_what_it_was() {
     // A twentieth was lost before; nine tenths of the rest leave.
     let id = file.bridge(950, 855);
     assert_eq!(file.marks(), [1_000, 100], "nothing moves before it has arrived");
+    let carried = |file: &File, chain_id| carried(&file.connection, chain_id, party().account).unwrap();
+    assert_eq!((carried(&file, HERE), carried(&file, THERE)), (dollars(855), Micros::ZERO), "it is no loss meanwhile");
     assert_eq!(file.arrives(id), Some((1_000_000_000, 100_000_000)));
-    // 95 of 100 remain here, and 955 of 1,000 are there: the drawdown is the same on both chains.
+    assert_eq!(carried(&file, HERE), Micros::ZERO);
+    // 95 of 100 here, 955 of 1,000 there: what was lost is left behind nowhere.
     assert_eq!(file.marks(), [100, 1_000]);
     assert_eq!(file.noted(), 0);
     // A second arrival of the same order has no effect.

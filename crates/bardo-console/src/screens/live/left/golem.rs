@@ -12,7 +12,7 @@ use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, SpriteModel};
 use bardo_base::fabric::{SpriteState, Vitals};
 use bardo_base::model::Phase;
-use bardo_base::text::fit;
+use bardo_base::text::{SafeText, fit};
 use bardo_base::units::TokenAmount;
 
 fn body(known: &Known<'_>) -> SpriteState {
@@ -79,15 +79,40 @@ fn fall(bps: u64) -> String {
     format!("{sign}{}.{}", bps / 100, bps % 100 / 10)
 }
 
+/// How far what is held fell below its highest worth, and at which fall the stop-loss acts, both in basis points.
+struct Lost {
+    /// The chain it is about, where there are several and this one fell.
+    chain: Option<SafeText>,
+    bps: u64,
+    limit_bps: u64,
+}
+
+/// The fall that comes first to a stop-loss. That is checked chain by chain; only recordings before version 4 have no
+/// figures but the whole's.
+fn lost(known: &Known<'_>) -> Option<Lost> {
+    let limits = known.limits().filter(|limits| !limits.stop_losses.is_empty());
+    let Some(limits) = limits else {
+        let vitals = known.feed.vitals.as_ref()?;
+        return vitals.drawdown_bps.map(|bps| Lost { chain: None, bps, limit_bps: vitals.stop_loss_bps });
+    };
+    // Every chain must be known: the one that is not may have fallen the furthest.
+    let falls: Option<Vec<_>> = limits.stop_losses.iter().map(|one| Some((one, one.fall_bps()?))).collect();
+    let (worst, bps) = falls?.into_iter().max_by_key(|(_, bps)| *bps)?;
+    let chain = (limits.stop_losses.len() > 1 && bps >= 10).then(|| worst.chain.clone());
+    Some(Lost { chain, bps, limit_bps: limits.stop_loss_bps.into() })
+}
+
 fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
     let Some(vitals) = &known.feed.vitals else {
         return vec![Gauge { label: "equity".to_owned(), level: None, words: String::new(), full: Full::Bad }];
     };
+    let lost = lost(known);
     let equity = Gauge {
         label: "equity".to_owned(),
-        level: vitals.drawdown_bps.map(|bps| (bps.into(), vitals.stop_loss_bps.into())),
-        words: match vitals.drawdown_bps {
-            Some(bps) => format!("{}% of {}%", fall(bps), vitals.stop_loss_bps / 100),
+        level: lost.as_ref().map(|lost| (lost.bps.into(), lost.limit_bps.into())),
+        words: match &lost {
+            Some(Lost { chain: Some(chain), bps, limit_bps }) => format!("{chain} {}/{}%", fall(*bps), limit_bps / 100),
+            Some(Lost { chain: None, bps, limit_bps }) => format!("{}% of {}%", fall(*bps), limit_bps / 100),
             None => String::new(),
         },
         full: Full::Bad,
@@ -115,8 +140,11 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
 /// Runway of the gas; without one, the gas balance in the native token.
 fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
     let held = || {
-        let first = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
-        let coin = first.map_or("coin", |row| row.symbol.as_str());
+        // Without a unit the figure would say nothing.
+        let coin = known.feed.native_symbols.values().next().or_else(|| {
+            let first = known.snapshot?.holdings.first()?.rows.first()?;
+            Some(&first.symbol)
+        })?;
         vitals.gas_wei.map(|wei| format!("{} {coin}", amount(TokenAmount::ether(wei), 3).trim_end_matches('…')))
     };
     vitals.gas_runway_seconds.map(|left| format!("for {}", age(left))).or_else(held).unwrap_or_default()
@@ -151,9 +179,15 @@ pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, 
 /// Equity, gas and failures in the shortest form.
 fn short_vitals(known: &Known<'_>) -> Vec<String> {
     let Some(vitals) = &known.feed.vitals else { return Vec::new() };
-    let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), fall);
+    let equity = match lost(known) {
+        Some(Lost { chain: Some(chain), bps, limit_bps }) => {
+            format!("equity {chain} {} of {} %", fall(bps), limit_bps / 100)
+        }
+        Some(Lost { chain: None, bps, limit_bps }) => format!("equity {} of {} %", fall(bps), limit_bps / 100),
+        None => format!("equity ? of {} %", vitals.stop_loss_bps / 100),
+    };
     vec![
-        format!("equity {equity} of {} %", vitals.stop_loss_bps / 100),
+        equity,
         format!("gas {}", gas_words(known, vitals).trim_start_matches("for ")),
         format!("streak {}/{}", vitals.failures, vitals.failures_limit),
     ]

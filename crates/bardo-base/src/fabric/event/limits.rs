@@ -1,0 +1,133 @@
+//! Payloads that let a recording show what no other event says: the chains, the policy and what is used of its limits.
+
+use alloy_primitives::{Address, B256};
+use serde::{Deserialize, Serialize};
+
+use crate::text::SafeText;
+use crate::units::{Rounding, Usd};
+
+/// Payload of `session:opened`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionOpened {
+    /// Name of the network.
+    pub network: SafeText,
+    /// Account whose money moves; `None` where there is none.
+    pub account: Option<Address>,
+    /// Its chains, in the order of their ids.
+    pub chains: Vec<ChainOpened>,
+}
+
+/// One chain of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainOpened {
+    /// Its id.
+    pub chain_id: u64,
+    /// Its name.
+    pub name: SafeText,
+    /// Symbol of the native token, which pays for gas.
+    pub native_symbol: SafeText,
+}
+
+/// Payload of `limits:changed`: the policy in force and what is used of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitsChanged {
+    /// The policy in force.
+    pub policy: PolicyNow,
+    /// What is used of it.
+    pub limits: Limits,
+}
+
+/// The policy in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyNow {
+    /// Its name.
+    pub name: SafeText,
+    /// Counts its changes in this run, from 1.
+    pub version: u64,
+    /// Names exactly these rules.
+    pub hash: B256,
+}
+
+/// What is used of the limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// In the last 24 hours, with all that is reserved.
+    pub day: SpendNow,
+    /// In the last 30 days, with all that is reserved.
+    pub month: SpendNow,
+    /// The largest single action there may be; `None`: no limit.
+    pub one: Option<Usd>,
+    /// What is reserved and not settled.
+    pub reserved: Usd,
+    /// Above this the operator is asked.
+    pub asks_above: Option<Usd>,
+    /// Above this a second opinion must agree.
+    pub hot_lane: Option<Usd>,
+    /// Tool calls in the last minute, and how many there may be.
+    pub calls: (u32, u32),
+    /// Trades in the last hour, and how many there may be.
+    pub trades: (u32, u32),
+    /// The failure breaker.
+    pub breaker: BreakerNow,
+    /// Failures that open it.
+    pub failures_limit: u32,
+    /// Fall of a chain's holdings below their highest worth at which only exits pass there, in basis points.
+    pub stop_loss_bps: u32,
+    /// How close each chain is to that, in the order of their ids.
+    #[serde(default)]
+    pub stop_losses: Vec<StopLossNow>,
+}
+
+/// How close the holdings on one chain are to the stop-loss, which is checked chain by chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopLossNow {
+    /// The chain's name.
+    pub chain: SafeText,
+    /// Its id.
+    pub chain_id: u64,
+    /// What is held there; `None` while it has not been read, or where a holding has no price.
+    pub worth: Option<Usd>,
+    /// The most it was worth there, as the ledger keeps it; zero before the first action.
+    pub high_water: Usd,
+    /// Worth below which only exits pass there; zero before the first action.
+    pub stops_at: Usd,
+}
+
+impl StopLossNow {
+    /// How far the holdings fell below their highest worth, in basis points, rounded up: 0 before the first action, whose
+    /// worth is the first mark. `None` while the worth is not known.
+    pub fn fall_bps(&self) -> Option<u64> {
+        let (worth, highest) = (self.worth?.scaled(6, Rounding::Down)?, self.high_water.scaled(6, Rounding::Down)?);
+        let fallen = highest.saturating_sub(worth).checked_mul(10_000)?;
+        u64::try_from(fallen.div_ceil(highest.max(1))).ok()
+    }
+}
+
+/// A figure and its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpendNow {
+    /// What is used.
+    pub used: Usd,
+    /// The most; `None`: no limit.
+    pub limit: Option<Usd>,
+}
+
+/// What a row of failures has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum BreakerNow {
+    /// Trading goes on.
+    Closed {
+        /// Failures since the last success.
+        failures: u32,
+    },
+    /// No new trades.
+    Open {
+        /// Until then, in milliseconds since the Unix epoch.
+        until: u64,
+        /// Failures that opened it.
+        failures: u32,
+    },
+    /// One trial may be made, or is being made.
+    OneTrial,
+}
