@@ -52,7 +52,7 @@ const OWN_TIME_MILLIS: u64 = 3_600_000;
 /// How long `a` waits for the question of a call whose event says already that it waits, in milliseconds.
 const QUESTION_MILLIS: u64 = 3_000;
 /// Answer to `a` where nothing waits.
-const NO_DECISION: &str = "no decision waits";
+const NO_DECISION: &str = "no decision is waiting";
 /// Fewest columns and rows of a page.
 pub const LEAST: Size = Size { width: 40, height: 10 };
 

@@ -288,7 +288,7 @@ impl Stage {
             commands: golem::brain::operator::commands(),
             brain: self.brain_isolation.clone(),
             not_attached: options.watch.then(|| {
-                let embedded = self.sandbox.is_some();
+                let embedded = self.sources.sandbox.is_some();
                 SafeText::clean(if embedded { NOT_ATTACHED_EMBEDDED } else { NOT_ATTACHED }, 400)
             }),
         }

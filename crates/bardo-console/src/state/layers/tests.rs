@@ -874,7 +874,7 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
     // Only so long, and the console says that it gives up.
     let mut state = awaiting();
     wait(&mut state, 3_001);
-    assert_eq!(notice(&state), "no decision waits");
+    assert_eq!(notice(&state), "no decision is waiting");
     news(&mut state, question());
     assert!(!opened(&state));
 
@@ -889,7 +889,7 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
     // Nothing waits, and nothing says so: there is nothing to keep.
     let mut state = console();
     press(&mut state, Key::char('a'));
-    assert_eq!(notice(&state), "no decision waits");
+    assert_eq!(notice(&state), "no decision is waiting");
     news(&mut state, question());
     assert!(!opened(&state));
 }
