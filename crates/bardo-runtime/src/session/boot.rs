@@ -99,7 +99,7 @@ pub(super) async fn boot(
         shared.lead().await?;
     }
     if options.attended && !options.watch {
-        shared.attend().await.map_err(|error| error.to_string())?;
+        shared.attend().await?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     let sources = Sources {

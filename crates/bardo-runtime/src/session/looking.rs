@@ -92,7 +92,7 @@ impl Stage {
         let read = on_paper.unwrap_or(&self.sources.ledger.store).read(|connection| {
             let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
                 .called_by(connection, &self.golem_id)?;
-            let chains = self.world.chains().iter().map(|chain| chain.network().chain_id);
+            let chains = self.sources.world.chains().iter().map(|chain| chain.network().chain_id);
             let marks = chains
                 .map(|chain_id| {
                     let mark = ledger::high_water(connection, chain_id, account)?;
@@ -125,9 +125,9 @@ impl Stage {
 
     /// How close the holdings on a chain are to its stop-loss.
     fn stop_loss(&self, (chain_id, high_water, carried): (u64, Micros, Micros), caps: &Caps) -> StopLossNow {
-        let holdings = self.holdings.borrow();
+        let holdings = self.links.holdings.borrow();
         let held = holdings.iter().find(|held| held.chain_id == chain_id);
-        let name = self.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
+        let name = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
         StopLossNow {
             chain: name.map_or_else(SafeText::default, |chain| SafeText::clean(&chain.network().name, 40)),
             chain_id,

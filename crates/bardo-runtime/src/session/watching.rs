@@ -374,9 +374,9 @@ impl Stage {
             native_symbol: SafeText::clean(chain.network().native_symbol, 20),
         };
         SessionOpened {
-            network: self.network.name.clone(),
-            account: self.world.account,
-            chains: self.world.chains().iter().map(chain).collect(),
+            network: self.sources.network.name.clone(),
+            account: self.sources.world.account,
+            chains: self.sources.world.chains().iter().map(chain).collect(),
         }
     }
 
