@@ -213,7 +213,7 @@ fn v3_trade(case: &Value, pools: &BTreeMap<String, Pool>) {
     let hops = through(&path, token_in, exact);
     if case["expectError"].as_bool().unwrap() {
         let error = hops.expect_err(id);
-        assert!(error.contains("enough liquidity"), "{id}: {error}");
+        assert!(error.contains("too little liquidity"), "{id}: {error}");
         partial_fill(case, &path, token_in, exact);
         return;
     }

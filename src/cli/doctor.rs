@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(behind(&heads(&[("one", Some(303)), ("two", Some(300))])), [""; 0], "three blocks are a moment");
         assert_eq!(
             behind(&heads(&[("one", Some(304)), ("two", Some(300)), ("three", None)])),
-            ["two is at block 300, 4 behind one: it may have stalled", "three does not answer"]
+            ["two is at block 300, 4 behind one: it may have stalled", "three does not respond"]
         );
         assert_eq!(behind(&[]), [""; 0]);
     }

@@ -17,10 +17,11 @@ use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{Catalog, Entry, Status};
 
 /// The sources that the events are read from.
-const EVENTS: [&str; 4] = [
+const EVENTS: [&str; 5] = [
     include_str!("../../crates/bardo-base/src/fabric/event.rs"),
     include_str!("../../crates/bardo-base/src/fabric/event/trade.rs"),
     include_str!("../../crates/bardo-base/src/fabric/event/life.rs"),
+    include_str!("../../crates/bardo-base/src/fabric/event/limits.rs"),
     include_str!("../../crates/bardo-base/src/fabric/finding.rs"),
 ];
 

@@ -822,7 +822,7 @@ fn one_endpoint_raises_no_fee() {
 /// What is left to pay for gas, where the coin itself is sent whole, follows from the price: neither nothing nor all of it.
 #[test]
 fn one_endpoint_sets_no_price_of_gas() {
-    let _turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = chain().turn.lock();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let real = chain().devnet.url(0);
     let honest = number(&ask(real, "eth_gasPrice", json!([])));

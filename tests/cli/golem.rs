@@ -536,7 +536,8 @@ fn without_a_screen_a_brain_need_not_wait_for_nobody() {
 fn a_reader_that_goes_away_makes_no_error_of_a_run() {
     let home = tempfile::tempdir().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = bardo(home.path());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear().env("BARDO_HOME", home.path());
     command.args(["golem", "run", "--headless", "--scenario", "first-tour", "--ticks", "20"]);
     // Both streams into the one pipe, as the shell's `2>&1` has them.
     command.stderr(writer.try_clone().unwrap()).stdout(writer);

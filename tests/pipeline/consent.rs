@@ -243,7 +243,7 @@ async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
     // The least that must come in is what 50 basis points leave; a trade may say that it would allow more.
     let first = look(60).await;
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    let answer = Answer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    let answer = OperatorAnswer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
     world.desk.answer(first.permit.permit_id, answer).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     for (points, is_covered) in [(50, true), (60, true), (61, false), (200, false)] {

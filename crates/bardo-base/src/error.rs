@@ -188,7 +188,7 @@ codes! {
         "Stay within the policy contract's rules; no setting in Bardo can lift them.";
     /// The transaction reverted on chain.
     ExecutionTxReverted, "EXECUTION_TX_REVERTED", ExecutionFailed, Execution,
-        "Read the revert reason and plan again; this transaction has ended and its gas is spent.";
+        "Read the revert reason and make a new plan; this transaction has ended and its gas is spent.";
     /// The transaction was not included in time.
     ExecutionTxTimeout, "EXECUTION_TX_TIMEOUT", ExecutionFailed, Execution,
         "Do not send it again: follow its hash until the chain settles it.";

@@ -40,7 +40,7 @@ struct Binding {
 enum CallError {
     #[error(transparent)]
     Router(#[from] DecodeError),
-    #[error("it pays {0}, who is not named among the recipients")]
+    #[error("it pays {0}, which is not a declared recipient")]
     UnnamedRecipient(Address),
     #[error("unknown Permit2 call")]
     Permit2,

@@ -206,7 +206,7 @@ impl GolemSettings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GolemNameError {
     /// It does not have the form of an id.
-    #[error("{0}; take a name such as Ada")]
+    #[error("{0}; use a name such as Ada")]
     Form(BadId),
     /// It is the operator's id.
     #[error("`operator` is reserved for you, the operator; use a name such as Ada")]

@@ -298,7 +298,7 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[safety]\npermit_second = 30\n", "did you mean 'permit_seconds'"),
         ("[chains.ethereum]\nrelay = \"relay\"\n", "not a URL"),
         ("[chains.mine]\nconfirmations = 0\n", "0 is out of range: use 1 to 64 blocks"),
-        ("[chains.mine]\nconfirmations = 65\n", "take 1 to 64 blocks"),
+        ("[chains.mine]\nconfirmations = 65\n", "65 is out of range: use 1 to 64 blocks"),
         ("[chains.mine]\nconfirmations = \"12\"\n", "whole number of blocks"),
         ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
         ("[intents]\nmargin_bps = 101\n", "take 0 to 100"),

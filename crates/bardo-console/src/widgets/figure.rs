@@ -167,7 +167,7 @@ pub fn against_quote(actual: &str, quoted: &str) -> Option<(String, Role)> {
     if change.is_zero() {
         return Some(("exactly the quote".to_owned(), Role::StateGood));
     }
-    let words = if change.is_sign_negative() { "under" } else { "expired" };
+    let words = if change.is_sign_negative() { "under" } else { "over" };
     let far = change.abs() >= Decimal::ONE;
     let role = if change.is_sign_negative() && far { Role::StateCare } else { Role::StateGood };
     Some((format!("{} {words} quote", percent(change.abs())), role))

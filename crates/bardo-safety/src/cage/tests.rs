@@ -379,7 +379,7 @@ fn a_loss_tells_what_is_needed_rounded_against_itself() {
         told(&fallen, &buy(), NOW),
         [
             "maxDrawdownBps | at least $20000.70, 1000 bps below the highest, $22223.00 | $20000.00 afterwards | an exit, \
-          until the owner resets the highest"
+          until the owner resets the highest value"
         ]
     );
     assert_eq!(
@@ -396,7 +396,7 @@ fn a_price_that_is_missing_is_named_with_its_feed() {
     let would_pass = "the same when every feed of the rules is up to date";
     assert_eq!(
         told(&cage, &buy(), NOW),
-        [format!("{limit} | no price of WETH ({WETH}) by the feed {STRANGER} | {would_pass}")]
+        [format!("{limit} | no price for WETH ({WETH}) by the feed {STRANGER} | {would_pass}")]
     );
     cage.assets[1].price = Some(U256::MAX);
     assert_eq!(told(&cage, &buy(), NOW), [format!("{limit} | sums too large to calculate | {would_pass}")]);

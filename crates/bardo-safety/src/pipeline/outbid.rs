@@ -40,7 +40,7 @@ pub(super) enum OutbidError {
     #[error(transparent)]
     Keep(#[from] KeepError),
     /// No endpoint takes the new transaction.
-    #[error("{0}, which was to outbid it, was refused")]
+    #[error("its replacement {0} was refused")]
     Refused(B256),
 }
 

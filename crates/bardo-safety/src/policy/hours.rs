@@ -17,10 +17,10 @@ const EPOCH_DAY: u64 = 3;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoursError {
     /// Not days and times.
-    #[error("`{0}` is no stretch of time: write \"Mon-Fri 08:00-18:00\"")]
+    #[error("`{0}` is not a time range: write \"Mon-Fri 08:00-18:00\"")]
     Form(SafeText),
     /// Its end is before its beginning.
-    #[error("`{0}` is no stretch of time: write \"Mon-Fri 08:00-18:00\" (it ends before it begins: split it in two)")]
+    #[error("`{0}` is not a time range: write \"Mon-Fri 08:00-18:00\" (it ends before it starts: split it in two)")]
     Backwards(SafeText),
 }
 

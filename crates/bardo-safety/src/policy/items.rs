@@ -21,7 +21,7 @@ pub enum ItemError {
     #[error(transparent)]
     Chain(#[from] UnknownChain),
     /// No chain stands before the address.
-    #[error("`{text}` names no chain: write {form}")]
+    #[error("`{text}` does not name a chain: write {form}")]
     NoChain {
         /// The item.
         text: SafeText,
@@ -29,7 +29,7 @@ pub enum ItemError {
         form: &'static str,
     },
     /// No selector of a function.
-    #[error("`{0}` is no selector: 0x and 8 digits")]
+    #[error("`{0}` is not a selector: expected 0x and 8 hexadecimal digits")]
     Selector(SafeText),
     /// No address.
     #[error("`{0}` is not an address: expected 0x and 40 hexadecimal digits")]
@@ -48,7 +48,7 @@ pub enum ItemError {
         why: NoSpender,
     },
     /// No name of a tool, a protocol or a kind of action.
-    #[error("`{0}` is no plain name")]
+    #[error("`{0}` is not a plain name")]
     Word(SafeText),
 }
 

@@ -140,7 +140,7 @@ fn what_is_not_understood_is_refused_with_its_line() {
         ("preset = \"demo\"\nmax_trades_per_hour = -1\n", 2, "integer `-1`"),
         ("preset = \"demo\"\nmax_slippage_bps = 10001\n", 2, "10000"),
         ("preset = \"demo\"\nallowed_chains = [\"bse\"]\n", 2, "did you mean 'base'?"),
-        ("preset = \"demo\"\nallowed_tokens = [\"USDC\"]\n", 2, "names no chain"),
+        ("preset = \"demo\"\nallowed_tokens = [\"USDC\"]\n", 2, "does not name a chain"),
         ("preset = \"demo\"\nallowed_tokens = [\"base:USDC\"]\n", 2, "is not an address"),
         (
             "preset = \"demo\"\nallowed_tokens = [\"base:0xF39Fd6e51aad88F6F4ce6aB8827279cffFb92266\"]\n",

@@ -21,7 +21,7 @@ pub(super) enum OrderInfoError {
     #[error("\"quote.orderInfo.{0}\" is missing")]
     Missing(&'static str),
     /// A field differs from the encoded order.
-    #[error("\"quote.orderInfo.{0}\" is not the encoded order's")]
+    #[error("\"quote.orderInfo.{0}\" differs from the encoded order's")]
     Differs(&'static str),
 }
 

@@ -203,7 +203,7 @@ async fn every_way_to_fail_is_named_and_never_a_price() {
         (FakeFeed { updated: 0, ..feed() }, "incomplete"),
         (FakeFeed { round: 0, ..feed() }, "incomplete"),
         (FakeFeed { answered_in: 6, ..feed() }, "incomplete"),
-        (FakeFeed { updated: NOW + 1, ..feed() }, "lies 1 s after its block"),
+        (FakeFeed { updated: NOW + 1, ..feed() }, "is 1 s after its block"),
         (FakeFeed { updated: NOW - 4501, ..feed() }, "stale: updated 4501 s ago, at most 4500 s"),
         (FakeFeed { pair: "BTC / USD", ..feed() }, "found \"BTC / USD\" with 8 decimals"),
         (FakeFeed { decimals: 18, ..feed() }, "found \"ETH / USD\" with 18 decimals"),

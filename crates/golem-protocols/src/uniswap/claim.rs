@@ -298,7 +298,7 @@ mod tests {
         let five = |text: &str| Value::from(text.repeat(5));
         for (pointer, value, says) in [
             ("/chainId", json!(1), "\"chainId\" is 1, but 31337"),
-            ("/chainId", json!("31337"), "no chain id"),
+            ("/chainId", json!("31337"), "expected: chain id"),
             ("/input/token", json!(Address::repeat_byte(7)), "\"input.token\""),
             ("/output/token", json!(Address::repeat_byte(7)), "\"output.token\""),
             ("/output/recipient", json!(Address::repeat_byte(7)), "\"output.recipient\""),
@@ -314,7 +314,7 @@ mod tests {
             ("/route", json!("none"), "expected: list of paths"),
             ("/route/0", json!(null), "expected: list of paths"),
             ("/route/0/0/type", json!("v4-pool"), "v4-pool"),
-            ("/route/0/0/address", json!("0x12"), "no address"),
+            ("/route/0/0/address", json!("0x12"), "address"),
             ("/route/1/0/amountIn", json!(null), "route.amountIn"),
             ("/route/1/0/tokenOut", json!(5), "route.tokenOut.address"),
         ] {

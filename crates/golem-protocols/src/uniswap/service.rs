@@ -148,7 +148,7 @@ mod tests {
             (json!({"type": "Dutch_V9"}), "kind"),
             (json!({"encodedOrder": 7}), "no encoded order"),
             (json!({"encodedOrder": "0xzz"}), "no encoded order"),
-            (json!({}), "cannot be read"),
+            (json!({}), "unreadable"),
         ] {
             assert!(of(order(change.clone())).unwrap_err().contains(wanted), "{change}");
         }

@@ -60,7 +60,7 @@ pub enum Fault {
     #[error("{0} is not {1}")]
     Constant(Value, Value),
     /// Not in the list.
-    #[error("{0} is none of {1}")]
+    #[error("{0} is not one of {1}")]
     Unlisted(Value, Value),
     /// Below the minimum.
     #[error("{0} is below {1}")]
@@ -75,7 +75,7 @@ pub enum Fault {
     #[error("{0} is longer than {1}")]
     Longer(Value, Value),
     /// Fits too few or too many of the alternatives.
-    #[error("{value} fits {fitting} of {schemas} schemas")]
+    #[error("{value} matches {fitting} of {schemas} schemas")]
     Alternatives {
         /// The value.
         value: Value,

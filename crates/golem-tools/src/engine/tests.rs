@@ -550,7 +550,7 @@ fn selections_follow_profile_categories_and_overrides() {
 
     let unknown = Selection { exclude: vec!["compute_vpni".into()], ..Selection::default() };
     let error = select(unknown).unwrap_err().to_string();
-    assert_eq!(error, "no tool is called `compute_vpni`; did you mean `compute_vpin`?");
+    assert_eq!(error, "unknown tool `compute_vpni`; did you mean `compute_vpin`?");
     let both = Selection { include: vec!["probe".into()], exclude: vec!["probe".into()], ..Selection::default() };
     assert!(matches!(select(both), Err(SelectionError::Both(_))));
 }

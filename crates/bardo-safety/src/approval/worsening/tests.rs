@@ -135,13 +135,13 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             "a wei more leaves",
             |proposal| proposal.outflows[0].amount += U256::from(1),
             same,
-            &["most WETH out: 1 → 1.000000000000000001"],
+            &["maximum WETH out: 1 → 1.000000000000000001"],
         ),
         (
             "another token leaves",
             |proposal| proposal.outflows.push(Flow { token: usdc(), amount: raw(5, 6) }),
             same,
-            &["most USDC out: 0 → 5"],
+            &["maximum USDC out: 0 → 5"],
         ),
         (
             "a little less comes in",

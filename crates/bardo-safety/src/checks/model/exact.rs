@@ -143,7 +143,7 @@ fn a_stop_tells_what_it_lets_through() {
             (case.class, case.reduce_only) = (ActionClass::ClosePosition, true);
         },
         code,
-        &["stop | halt: nothing is signed but revocations and cancellations | close-position, an exit | revocations \
+        &["stop | halt: only revocations and cancellations are signed | close-position, an exit | revocations \
            and cancellations; everything else after the operator resumes"],
     );
 }
