@@ -175,7 +175,8 @@ fn label(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The text in at most so many characters, its middle replaced by `…`: the ends of addresses and hashes tell them apart.
+/// Shortens the text to at most `most` characters: `…` replaces its middle. The ends of addresses and hashes tell them
+/// apart.
 fn cut(text: &str, most: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= most {

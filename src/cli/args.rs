@@ -526,7 +526,7 @@ pub(super) enum ConfigAction {
     Init,
 }
 
-/// The argument is no speed.
+/// Error of an invalid playback speed.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("a number from 0.1 to 1000, such as 2 or 0.5")]
 struct SpeedError;

@@ -24,7 +24,7 @@ const SHORTEST_BLOCK: Duration = Duration::from_millis(100);
 /// Maximum block interval. With longer ones the chain would seem to hang.
 const LONGEST_BLOCK: Duration = Duration::from_secs(3_600);
 
-/// Why an argument is no block time.
+/// Error of an invalid block time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BlockTimeError {
     /// No number with a unit.

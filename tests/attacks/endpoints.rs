@@ -819,7 +819,8 @@ fn one_endpoint_raises_no_fee() {
     assert!(number(&sent["maxPriorityFeePerGas"]) < 30_000_000_000, "{sent:#}");
 }
 
-/// What is left to pay for gas, where the coin itself is sent whole, follows from the price: neither nothing nor all of it.
+/// The gas reserve of a transfer of the whole native balance follows from the gas price. One endpoint must make it
+/// neither nothing nor the whole balance.
 #[test]
 fn one_endpoint_sets_no_price_of_gas() {
     let _turn = chain().turn.lock();

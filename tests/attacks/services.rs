@@ -13,8 +13,8 @@ use crate::devnet_process::Devnet;
 use crate::golem_world::House;
 use crate::lying_rpc::LyingRpc;
 
-/// Which of the devnet's chains get an order service and an intent service, where the endpoint of its second chain
-/// describes the chains that `keeps` leaves.
+/// Returns the ids of the devnet's chains that get an order service, and of those that get an intent service. The
+/// endpoint of the second chain describes only the chains that `keeps` accepts.
 async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let devnet = Devnet::start("0", 72);
     let describes = move |asked: &Value, answer: &mut Value| {

@@ -891,8 +891,8 @@ async fn a_swap_beside_an_open_order_is_counted_once() {
     desk.clear().await;
 }
 
-/// What an own auction moves in the blocks of another action is not that action's doing: its verdict comes from its own
-/// receipt and logs.
+/// A fill of an own auction in the block of another action does not change that action's verdict, which comes from the
+/// action's own receipt and logs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
     let desk = Desk::new(7, OrderKind::DutchV2, Manner::Honest).await;
@@ -1047,7 +1047,7 @@ async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
     desk.clear().await;
 }
 
-/// How old a signature is, no clock tells that was set back after it.
+/// A clock that was set back after the signature does not show the signature's age.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_not_handed_in_by_a_clock_that_was_set_back() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;

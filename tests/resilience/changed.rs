@@ -13,8 +13,8 @@ fn purchase(usdc: &str) -> serde_json::Value {
     json!({"token_in": "USDC", "token_out": "WETH", "amount": usdc, "chain": "ethereum", "prefer_uniswapx": false})
 }
 
-/// How a purchase of 100 dollars ends that is previewed here, where another process does `meanwhile` before it is
-/// committed: its code. Nothing is signed by it.
+/// Returns the error code of a purchase of 100 dollars that is previewed here. Another process does `meanwhile` before
+/// the commit. The commit must sign nothing.
 async fn overtaken(policy: &str, meanwhile: impl FnOnce(&Home, &Devnet)) -> String {
     let (devnet, home) = (Devnet::start(), Home::new(policy));
     let bench = Bench::open(home.path(), Some(devnet.url())).await;

@@ -38,7 +38,7 @@ impl Bench {
         Self(Engine::open(home, &flags, || still(3, true)).await)
     }
 
-    /// What it makes its calls with.
+    /// Executor that makes the calls of this test bench.
     pub fn executor(&self) -> &Executor {
         &self.0.executor
     }

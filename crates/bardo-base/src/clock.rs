@@ -47,16 +47,16 @@ pub const CLOCK_TOLERANCE: u64 = 120;
 /// follow the chain no more, or lie about the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// The machine's.
+    /// Time of this machine, in seconds since the Unix epoch.
     pub machine: u64,
-    /// The chain's.
+    /// Time of the chain's latest block, in seconds since the Unix epoch.
     pub chain: u64,
     /// Largest difference that counts as none.
     pub tolerance: u64,
 }
 
 impl Times {
-    /// Whether both show the same time.
+    /// Returns true if the two times differ by at most `tolerance` seconds.
     pub fn agree(&self) -> bool {
         self.machine.abs_diff(self.chain) <= self.tolerance
     }

@@ -60,7 +60,7 @@ pub async fn orders(
     orders
 }
 
-/// Why a service settles no orders.
+/// Error of an order service that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableService {
     /// Its address cannot be used.
@@ -173,9 +173,9 @@ fn kind(config: &Config, network: &Network) -> OrderKind {
     })
 }
 
-/// What devnets in other processes serve beside their chains, by the id of the chain. Only a devnet's word counts, and only
-/// for a chain that its own endpoint describes: nobody else is named by an endpoint to whom signed orders would then be
-/// handed.
+/// Returns the descriptions of devnets in other processes by chain id. They name the services beside each chain. Only
+/// descriptions of devnets count, and only from the endpoint of a chain that they contain. Any other endpoint could
+/// otherwise choose who receives signed orders.
 async fn served(opened: &OpenWorld) -> BTreeMap<u64, Description> {
     let mut served = BTreeMap::new();
     if opened.sandbox.is_some() {

@@ -35,7 +35,7 @@ struct Binding {
     until: Option<U256>,
 }
 
-/// Why a call cannot be read back, or must not be made.
+/// Error: a call cannot be decoded, or is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum CallError {
     #[error(transparent)]

@@ -64,10 +64,12 @@ pub fn only_revokes(proposal: &Proposal, from: usize, around: &Surroundings) -> 
     declared && legs.iter().all(|leg| call(leg, around).is_some_and(fits))
 }
 
-/// Whether a call with this recipient, value and calldata only revokes, where open orders may still take `promised`. For
-/// stored bytes of an action that was found to revoke when it was signed: which tokens are known was decided then, so that
-/// any recipient counts as one; what an order may take is decided again, so that an allowance for an order that has ended
-/// does not go out under a stop.
+/// Returns true if a call with this recipient, value and calldata only revokes. Open orders may still take `promised`,
+/// in raw units of each token.
+///
+/// For stored bytes of an action that counted as a revocation when it was signed. Known tokens were decided then, so
+/// any recipient counts as one here. Amounts for orders are decided again, so that no allowance for an ended order is
+/// sent during a stop.
 pub fn is_revoking_call(
     to: Address,
     value: U256,

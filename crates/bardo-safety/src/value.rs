@@ -19,7 +19,7 @@ use bardo_base::units::{Rounding, TokenAmount, Usd};
 use golem_chain::token::{Token, TokenId};
 
 /// Bit length from which an allowance counts as unlimited: Permit2 never decreases such an allowance, and no token has
-/// so many units.
+/// that many units.
 const UNLIMITED_BITS: usize = 160;
 
 /// Maximum length of one reason, in characters.
@@ -92,7 +92,7 @@ impl Values {
         (!sum.is_zero()).then_some(sum)
     }
 
-    /// What goes out for what must come in, by every witness.
+    /// Dollars given and received: all outflows at the highest price, and the least inflow at the lowest.
     ///
     /// # Errors
     /// [`Doubt`] if the sum is out of range.

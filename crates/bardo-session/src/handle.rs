@@ -396,8 +396,8 @@ pub struct Ready {
     /// Isolation of the brain process that makes the decisions; `None` without such a process.
     #[serde(default)]
     pub brain: Option<Isolation>,
-    /// Why a console that only watches is not attached to a running session, and how to see one; `None` in a session
-    /// that is not watched.
+    /// Reason that a read-only console is not attached to a running session, and the way to see one. `None` if the
+    /// session is not read-only.
     #[serde(default)]
     pub not_attached: Option<SafeText>,
 }

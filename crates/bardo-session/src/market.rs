@@ -108,7 +108,7 @@ pub struct ChainIdentity {
     pub name: SafeText,
     /// EIP-155 id of the chain.
     pub id: u64,
-    /// Time between blocks in milliseconds, if they come by the clock.
+    /// Time between blocks in milliseconds; `None` if blocks have no fixed interval.
     pub interval_millis: Option<u64>,
 }
 

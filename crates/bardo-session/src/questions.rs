@@ -307,7 +307,7 @@ pub struct AllowanceAfter {
     pub expires_at: Option<u64>,
     /// Amount before the action, if the simulation reports it.
     pub before: Option<String>,
-    /// Whether it was as good as unlimited before.
+    /// True if the amount was practically unlimited before the action.
     #[serde(default)]
     pub before_unlimited: bool,
     /// The part of it that orders which are open already may still take, in whole tokens; `None` where there is none.

@@ -202,7 +202,7 @@ impl GolemSettings {
     }
 }
 
-/// Why no Golem can have a name.
+/// Error of an invalid Golem name in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GolemNameError {
     /// It does not have the form of an id.

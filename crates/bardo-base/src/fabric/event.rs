@@ -124,7 +124,7 @@ pub enum EventKind {
     /// More or less of the limits is used, or other limits hold.
     #[serde(rename = "limits:changed")]
     LimitsChanged(Box<LimitsChanged>),
-    /// How the Golem is doing.
+    /// Health figures of the Golem, such as equity, drawdown and gas.
     #[serde(rename = "vitals")]
     Vitals(Box<Vitals>),
     /// The Golem's phase changed.

@@ -98,8 +98,8 @@ impl ScreenId {
         }
     }
 
-    /// Whether a key's action, which does something here in a session, does nothing in a recording: there are no tools to
-    /// call, no controls and no allowances in it.
+    /// Returns true if the key's action does something on this screen in a session but nothing in a recording. A
+    /// recording has no tools to call, no controls and no allowances.
     pub const fn is_idle_in_recording(self, action: Action) -> bool {
         match self {
             Self::Trade | Self::Tools => matches!(
@@ -127,7 +127,7 @@ impl ScreenId {
         }
     }
 
-    /// Its name.
+    /// Display name of the screen.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Live => "Live",
@@ -178,12 +178,13 @@ pub struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// Whether a recording is played.
+    /// Returns true if a recording is being played.
     pub fn replayed(&self) -> bool {
         self.money == Some(Money::Replay)
     }
 
-    /// What is used of the limits; in a recording, as it was told then.
+    /// Usage of the limits from the snapshot. Without a snapshot, as in a recording, it comes from the latest
+    /// `limits:changed` event. `None` if unknown.
     pub fn limits(&self) -> Option<&'a Limits> {
         match self.snapshot {
             Some(snapshot) => snapshot.limits.as_ref(),
@@ -191,7 +192,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// The policy in force; in a recording, as it was told then.
+    /// Policy in force from the snapshot. Without a snapshot, as in a recording, it comes from the latest
+    /// `limits:changed` event. `None` if unknown.
     pub fn policy(&self) -> Option<&'a PolicyNow> {
         match self.snapshot {
             Some(snapshot) => Some(&snapshot.policy),
@@ -199,7 +201,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Symbol of a chain's native token, which pays for gas; `None` where no one told it.
+    /// Symbol of a chain's native token, which pays for gas; `None` if unknown.
     pub fn native_symbol(&self, chain_id: u64) -> Option<&'a SafeText> {
         let held = self.snapshot.and_then(|snapshot| snapshot.holdings.iter().find(|one| one.chain_id == chain_id));
         // The native token comes first among the holdings of a chain.

@@ -146,7 +146,7 @@ impl Model {
     }
 }
 
-/// Why nothing can be done about an order now.
+/// Error: the order can be neither cancelled nor refunded now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Unavailable {
     #[error("this order has ended; there is nothing to cancel")]

@@ -132,7 +132,7 @@ impl Decision {
         }
     }
 
-    /// Updates the request. A simulation that is no worse keeps everything. A worse one clears choice, text and read
+    /// Updates the request. A simulation that is not worse keeps everything. A worse one clears choice, text and read
     /// marks of an approval. A chosen rejection is kept, whatever the figures are.
     pub fn follow(&mut self, question: &Question) {
         let Some(shown) = &self.shown else {
@@ -529,7 +529,7 @@ fn keep_words(question: &mut Question, shown: &Question) {
     }
 }
 
-/// Returns true if a new simulation is no worse than the request as shown. The approval queue compares figures and
+/// Returns true if a new simulation is not worse than the request as shown. The approval queue compares figures and
 /// counts what became worse. Everything else is compared here, and any difference counts as worse.
 fn is_no_worse(shown: &Question, now: &Question) -> bool {
     let (About::Action(was), About::Action(is)) = (&shown.about, &now.about) else { return false };

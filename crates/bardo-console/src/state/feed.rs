@@ -131,7 +131,7 @@ pub struct Feed {
     pub chains: BTreeMap<u64, SafeText>,
     /// Symbol of each chain's native token, as the session said when it began.
     pub native_symbols: BTreeMap<u64, SafeText>,
-    /// The policy and what was used of its limits, as last told.
+    /// Policy and usage of its limits, from the latest `limits:changed` event.
     pub limits: Option<LimitsChanged>,
     /// The newest block of each chain, with its time.
     pub blocks: BTreeMap<u64, (u64, u64)>,
@@ -251,7 +251,8 @@ impl Feed {
         }
     }
 
-    /// Drops the newest equity point if it equals the one before. Used without motion, where time alone is no change.
+    /// Drops the newest equity point if it equals the one before. Used without motion, where time alone changes
+    /// nothing.
     pub fn rest(&mut self) {
         let newest = self.equity.len().checked_sub(2).map(|before| self.equity.range(before..));
         if newest.is_some_and(|mut pair| pair.next().map(|(_, one)| one) == pair.next().map(|(_, other)| other)) {

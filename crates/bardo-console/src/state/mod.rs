@@ -49,7 +49,7 @@ const ALERTS_KEPT: usize = 32;
 const ALERT_MILLIS: u64 = 60_000;
 /// Distance between session time and machine time from which the session has its own time, in milliseconds.
 const OWN_TIME_MILLIS: u64 = 3_600_000;
-/// How long `a` waits for the question of a call whose event says already that it waits, in milliseconds.
+/// Timeout for an approval request after the `a` key, in milliseconds. A call's event can arrive before its request.
 const QUESTION_MILLIS: u64 = 3_000;
 /// Answer to `a` where nothing waits.
 const NO_DECISION: &str = "no decision is waiting";

@@ -102,7 +102,7 @@ fn order_of(call: &CallSeen) -> Option<&str> {
     ["order_hash", "intent_id"].into_iter().find_map(|name| data.get(name)?.as_str())
 }
 
-/// What a call's transactions cost by their receipts, in wei; `None` where one has none yet.
+/// Total gas cost of a call's transactions by their receipts, in wei; `None` if one of them has no cost yet.
 fn paid_gas(hints: Option<&Value>) -> Option<u128> {
     let costs = hints.and_then(|hints| hints.get("transactions")).and_then(Value::as_array).into_iter().flatten();
     costs
@@ -341,8 +341,8 @@ mod tests {
         assert_eq!(row(IntentStatus::Refunded, None), None, "nothing was traded");
     }
 
-    /// A swap that went to auction sent a transaction for its allowance: it is no trade of nothing for nothing beside the
-    /// order that was filled.
+    /// A swap that became an auction only sends a transaction for its allowance. It has no row of its own with zero
+    /// amounts beside the filled order.
     #[test]
     fn a_swap_that_became_an_auction_is_no_row_beside_its_order() {
         let mut events = swap_events(1, "USDC", true);

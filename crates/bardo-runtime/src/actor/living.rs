@@ -99,7 +99,7 @@ impl Actor for Living {
     }
 }
 
-/// Why a Golem does not live here.
+/// Error that prevents or ends the run of a Golem.
 #[derive(Debug, thiserror::Error)]
 enum LeadError {
     /// The tools contradict each other.

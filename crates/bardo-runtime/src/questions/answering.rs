@@ -28,7 +28,7 @@ pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'stati
     (kind.lets_through() && led()).then_some("a brain process runs there: approve in the console that asks")
 }
 
-/// Why an answer does not count.
+/// Error: the operator's answer was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
     /// A standing approval of no time, or of more than a day.

@@ -341,8 +341,9 @@ impl Shared {
             .await
     }
 
-    /// Whether an operator may answer a question of this process in another one on this ledger. Where that cannot be told,
-    /// one may; while a program leads in some session, an approval is heard from no other process.
+    /// Returns true if an operator may answer a request of this process in another process on this ledger. An
+    /// unreadable list of consoles counts as one with an operator. Returns false if [`Self::is_led`], since approvals
+    /// from other processes do not count then.
     pub fn is_attended_elsewhere(&self) -> bool {
         let attended =
             self.store.read(consoles).map_or(true, |sessions| sessions.iter().any(|one| self.store.session_lives(one)));

@@ -23,7 +23,7 @@ use bardo_session::handle::{Found, Query};
 use golem::scenario::{Cue, Deed, Operator, Reply};
 use golem_chain::devnet::Mining;
 
-/// Why a cue is not given, or finds something else than it expects.
+/// Error of a scenario cue: its action failed, or its expectation was not met.
 #[derive(Debug, thiserror::Error)]
 enum CueError {
     /// The devnet is not steered.
@@ -44,9 +44,9 @@ enum CueError {
     /// The Golem is in another phase.
     #[error("expected the phase {expected}, found {found}")]
     Phase {
-        /// The scenario's.
+        /// Phase that the scenario expects.
         expected: Phase,
-        /// The Golem's.
+        /// Phase that the Golem is in.
         found: Phase,
     },
     /// The audit log is not as expected.
@@ -54,7 +54,7 @@ enum CueError {
     Audit {
         /// The scenario's expectation.
         whole: bool,
-        /// What the check found.
+        /// Result of the audit check.
         found: Box<Found>,
     },
 }

@@ -1,4 +1,4 @@
-//! Why a session does not start, or does not carry a command out.
+//! Errors of starting a session and of carrying out its commands.
 
 use bardo_base::error::ToolError;
 use bardo_base::fabric::JournalError;
@@ -20,7 +20,7 @@ use crate::data::DataError;
 use crate::questions::answering::NotTaken;
 use crate::questions::shared::ShareError;
 
-/// Why a session does not start.
+/// Error that prevents the start of a session.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BootError {
     /// The data folder cannot be used.
@@ -58,7 +58,7 @@ impl From<ToolError> for BootError {
     }
 }
 
-/// Why the devnet of this process is not steered.
+/// Error of controlling the devnet of this process.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SteerError {
     /// The network is not a devnet of this process.
@@ -81,7 +81,7 @@ pub(super) enum SteerError {
     Gone(#[from] DevnetGone),
 }
 
-/// Why an offer of the operator's is not committed.
+/// Error: the operator's offer cannot be committed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OfferError {
     /// No such offer is held any more.
@@ -98,7 +98,7 @@ pub(super) enum OfferError {
     Unconfirmed(#[from] Unconfirmed),
 }
 
-/// Why a command is not carried out.
+/// Error: a command to the session was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
     /// The session is ending.
@@ -131,7 +131,7 @@ pub(super) enum CommandError {
     /// The show is not played step by step.
     #[error("this scenario runs by itself; `bardo golem run --step` plays it step by step")]
     GoesByItself,
-    /// The session is no recording.
+    /// The session is live and not a recording.
     #[error("this is a live session, not a recording")]
     NoRecording,
     /// Shows need the devnet of this process.
@@ -197,7 +197,7 @@ pub(super) enum CommandError {
     /// This console has set no hold.
     #[error("this console has no hold to release")]
     NoHold,
-    /// What an earlier process left cannot be recovered.
+    /// State left by an earlier process cannot be recovered, so paper mode stays on; the reason.
     #[error("paper mode stays on: {0}")]
     PaperStays(SafeText),
     /// No stop is above the level asked for.

@@ -123,7 +123,7 @@ impl Stage {
         }))
     }
 
-    /// How close the holdings on a chain are to its stop-loss.
+    /// Returns the stop-loss state of the holdings on a chain.
     fn stop_loss(&self, (chain_id, high_water, carried): (u64, Micros, Micros), caps: &Caps) -> StopLossNow {
         let holdings = self.links.holdings.borrow();
         let held = holdings.iter().find(|held| held.chain_id == chain_id);

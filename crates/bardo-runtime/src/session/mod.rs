@@ -81,7 +81,7 @@ pub struct SessionOptions {
     pub paper: bool,
     /// Read-only mode: no actor runs, and all commands except leaving and queries are rejected.
     pub watch: bool,
-    /// Whether an operator sees the session, and so may answer what other processes on the ledger ask.
+    /// True if an operator sees the session and can answer requests of other processes on the ledger.
     pub attended: bool,
     /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,

@@ -136,7 +136,7 @@ fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, mone
 }
 
 impl Stage {
-    /// The stop that the operator has laid down by a yes to selling.
+    /// Locks the id of the stop under which the operator approved the sale of holdings; `None` if there is none.
     fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
         self.control.decided.lock()
     }

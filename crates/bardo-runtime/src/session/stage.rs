@@ -76,7 +76,7 @@ pub(super) struct Stage {
     pub links: Links,
 }
 
-/// What the session reads from and acts with, made when it starts.
+/// Data sources and executors of the session, created when it starts.
 pub(super) struct Sources {
     pub golem: Executor,
     pub operator: Executor,
@@ -98,7 +98,7 @@ pub(super) struct Sources {
     pub journal: PathBuf,
 }
 
-/// What the operator, shows and stops change while the session runs.
+/// State that the operator, scenarios and stops change while the session runs.
 pub(super) struct Control {
     pub brake: Brake,
     /// Handle that revokes the Golem's access to its account.
@@ -143,7 +143,7 @@ impl Control {
     }
 }
 
-/// What the session publishes: news for the console, and the last known state for its tasks.
+/// Channels on which the session publishes news for the console and the last known state for its own tasks.
 pub(super) struct Links {
     pub news: mpsc::Sender<News>,
     pub holdings: watch::Sender<Vec<ChainHoldings>>,

@@ -49,7 +49,7 @@ const LOOK_AT_PAPER: Duration = Duration::from_millis(400);
 const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
 /// Least time between two `limits:changed` events, in milliseconds.
 const LIMITS_EVERY: u64 = 1_000;
-/// How often a chain that is reached over the network is read.
+/// Interval between reads of a chain that is reached over the network.
 const REMOTE_READ: Duration = Duration::from_secs(2);
 
 /// Last reported state, so that only changes are reported.

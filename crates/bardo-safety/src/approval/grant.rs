@@ -116,14 +116,14 @@ impl Scope {
 }
 
 impl Scope {
-    /// Whether a grant that is bound to this covers an action of that scope: the same in everything, with at most its
-    /// slippage.
+    /// Returns true if a grant bound to this scope covers `action`: its slippage is not higher, and everything else is
+    /// equal.
     pub fn covers(&self, action: &Self) -> bool {
         action.slippage <= self.slippage && *self == Self { slippage: self.slippage, ..action.clone() }
     }
 }
 
-/// The slippage that a trade names; of what is no trade, the largest part of what is expected that need not come in.
+/// Slippage of the trade. Without a trade, the largest share of an expected inflow or arrival that may be missing.
 fn slippage(proposal: &Proposal) -> BasisPoints {
     if let Some(trade) = &proposal.trade {
         return trade.slippage;

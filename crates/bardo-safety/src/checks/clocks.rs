@@ -10,7 +10,7 @@ use golem_chain::network::{Network, NetworkKind};
 use crate::facts::Facts;
 use crate::verdict::Verdict;
 
-/// What to do about clocks that differ.
+/// Suggested remedy if the clocks differ.
 const SUGGESTION: &str = "Set this machine's clock by a time server. If it is right, the endpoint has stopped following the \
                           chain or lies about the time: remove it from the configuration.";
 

@@ -184,8 +184,9 @@ fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &
     }
 }
 
-/// What ends later than the policy's longest time, from the moment on that [`Times::moment`] gives. An endpoint that claims a
-/// later block than the machine's clock can explain makes no order last longer: only an exit passes there.
+/// Adds a violation if `until`, in seconds since the Unix epoch, exceeds the policy's maximum time. The time counts
+/// from [`Times::moment`]. An endpoint that claims a later block than the machine's clock can explain cannot extend an
+/// order, since only exits pass then.
 ///
 /// [`Times::moment`]: bardo_base::clock::Times::moment
 fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {

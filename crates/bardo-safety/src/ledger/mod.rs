@@ -182,11 +182,13 @@ pub fn reserve(
     reserve_at(transaction, advance(transaction, now)?, caps, party, request)
 }
 
-/// The same on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch: neither the machine's
-/// clock nor the ledger's counts where it shows a later time than that, apart from [`CLOCK_SLACK`]. What was settled while
-/// a clock was ahead counts until that time has come. Where both are behind it by more than that, nothing is reserved but
-/// exits and what takes back, which count as of the machine's time: an endpoint that lies about the time can only refuse by
-/// it, and makes nothing that was spent old.
+/// Like [`reserve`], on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch. The clocks
+/// of the machine and the ledger count up to `block_time` plus [`CLOCK_SLACK`] at most. Amounts settled while a clock
+/// was ahead count until that time has come.
+///
+/// If both clocks are behind `block_time` by more than the slack, only exits, revocations and cancellations are
+/// reserved, at the later time of these two. An endpoint that lies about the time can thus only cause rejections, and
+/// cannot make spent amounts expire early.
 ///
 /// # Errors
 /// The errors of [`reserve`], and [`LedgerError::ClockBehind`].

@@ -1,5 +1,5 @@
-//! What a fill brought for one order, where its transaction fills several: its filler may settle orders of the same account
-//! in one batch, and may pay the account for something else on the way.
+//! Amounts that a fill brought for one order, if its transaction fills several. The filler may settle orders of the
+//! same account in one batch, and may pay the account for something else in the same transaction.
 //!
 //! A reactor takes the inputs of all orders of a batch first. Then it pays the outputs of one order after the other, and
 //! emits `Fill` after those of each (`_prepare` and `_fill` of UniswapX's `BaseReactor`, the same in every version:

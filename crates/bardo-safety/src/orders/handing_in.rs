@@ -25,8 +25,8 @@ const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
 /// Remark on an order that was not submitted in time.
 const OLD: &str = "it was not submitted within a minute of its signature and will not be submitted";
 
-/// Whether its signature is so old that nobody is to see it any more. A clock that was set back since does not tell how old
-/// it is, and makes nothing new.
+/// Returns true if the order's signature is too old to submit it, or if its time is unknown. A clock that was set back
+/// hides the age, so a signature time that is too far ahead counts as old.
 fn is_old(record: &Record, now: u64) -> bool {
     record.signed_at.is_none_or(|signed| now.abs_diff(signed) > FRESH)
 }

@@ -18,7 +18,7 @@ use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
 use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, SenderError, TxState as Stage};
 
-/// Why a waiting transaction is not outbid.
+/// Error of outbidding a waiting transaction.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OutbidError {
     /// A stop forbids another signature.

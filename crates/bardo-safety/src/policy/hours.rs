@@ -13,7 +13,7 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// Weekday of 1 January 1970, a Thursday.
 const EPOCH_DAY: u64 = 3;
 
-/// Why a text is no stretch of the week.
+/// Error of a text that is not a period of the week.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HoursError {
     /// Not days and times.

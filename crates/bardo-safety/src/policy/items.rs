@@ -14,7 +14,7 @@ use bardo_base::text::SafeText;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NoSpender, UnknownChain, bundled_never, named, resolve};
 use golem_chain::token::TokenId;
 
-/// Why a text is no item of a policy's list.
+/// Error of an invalid item in a policy's list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
     /// A chain that is not known.
@@ -23,15 +23,15 @@ pub enum ItemError {
     /// No chain stands before the address.
     #[error("`{text}` does not name a chain: write {form}")]
     NoChain {
-        /// The item.
+        /// Text of the item.
         text: SafeText,
-        /// How it is written.
+        /// Expected form of the item.
         form: &'static str,
     },
     /// No selector of a function.
     #[error("`{0}` is not a selector: expected 0x and 8 hexadecimal digits")]
     Selector(SafeText),
-    /// No address.
+    /// The text is not an address.
     #[error("`{0}` is not an address: expected 0x and 40 hexadecimal digits")]
     Address(SafeText),
     /// An address whose letters do not agree with its digits (EIP-55).
@@ -40,11 +40,11 @@ pub enum ItemError {
     /// A contract that must never take tokens.
     #[error("`{address}` is {name} and may never get an allowance: {why}. Remove it from allowed_spenders")]
     NoSpender {
-        /// Its address.
+        /// Address of the contract.
         address: Address,
         /// Its name in the address book.
         name: &'static str,
-        /// Why it takes no tokens.
+        /// Reason that the contract must never take tokens.
         why: NoSpender,
     },
     /// No name of a tool, a protocol or a kind of action.

@@ -192,7 +192,7 @@ impl Policy {
     }
 }
 
-/// What enforces a field of the policy.
+/// Component that enforces a field of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforcer {
     /// A check of the pipeline.
@@ -231,10 +231,10 @@ pub enum NotEnforced {
 }
 
 impl Field {
-    /// Who enforces it among tools of these categories.
+    /// Returns the component that enforces the field if tools of these categories are installed.
     ///
     /// # Errors
-    /// [`NotEnforced`] where nobody does.
+    /// [`NotEnforced`] if nothing enforces it.
     pub fn enforced_with(&self, installed: &[Category]) -> Result<Enforcer, NotEnforced> {
         match self.enforced {
             Enforced::By(check) => Ok(Enforcer::Check(check)),

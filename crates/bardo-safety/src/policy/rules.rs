@@ -19,7 +19,7 @@ pub(super) trait Rule: Clone + PartialEq {
     fn shown(&self) -> String;
 }
 
-/// Why a text is no figure of a policy.
+/// Error of an invalid number in a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum FigureError {
     #[error(transparent)]

@@ -195,7 +195,7 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
     }
 }
 
-/// Why an order's settlement cannot be simulated.
+/// Error: an order's settlement cannot be simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SettlementError {
     /// The chain's wrapped native token is not in the address book.
@@ -204,7 +204,7 @@ pub(super) enum SettlementError {
     /// The sum of the outputs exceeds 256 bits.
     #[error("its outputs are too large")]
     Overflow,
-    /// The signature is no order.
+    /// The signed message is not an order.
     #[error("no known contract settles it")]
     NoSettler,
 }

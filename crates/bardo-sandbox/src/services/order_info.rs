@@ -14,7 +14,7 @@ const OF_DUTCH: [&str; 4] = ["startTime", "endTime", "exclusiveFiller", "exclusi
 /// Additional fields of Priority orders.
 const OF_PRIORITY: [&str; 3] = ["auctionStartBlock", "baselinePriorityFeeWei", "cosigner"];
 
-/// What is wrong with an order request's description of its order.
+/// Error in an order request's description of its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OrderInfoError {
     /// A field is absent.

@@ -242,7 +242,7 @@ fn behind(missed: u64) -> SubscriptionError {
     format!("{missed} events were missed; subscribe again").into()
 }
 
-/// Why a client is not subscribed.
+/// Error of an invalid subscription request.
 #[derive(Debug, thiserror::Error)]
 enum TopicError {
     #[error("the first parameter must name the subscription: newHeads, logs or newPendingTransactions")]

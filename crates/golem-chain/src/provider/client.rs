@@ -211,9 +211,11 @@ impl ChainClient {
         Ok((provider, BlockId::hash(head.header.hash)))
     }
 
-    /// What a unit of gas costs now, in wei, for what is left in the account to pay it, and for comparing routes. Of several
-    /// endpoints the middle answer counts, of two the higher one: too low a price would leave too little. One that is below
-    /// the base fee on which they agree, or above it by more than the highest tip that is ever paid, counts as that bound.
+    /// Current gas price in wei, for the gas reserve in the account and for comparing routes.
+    ///
+    /// With several endpoints it is the middle answer; of two the higher one, since too low a price would reserve too
+    /// little. It is at least the base fee on which the endpoints agree. At most, it exceeds that base fee by the
+    /// highest tip, or by the base fee itself if that is more.
     ///
     /// # Errors
     /// The failure of the first endpoint if none returns a price.

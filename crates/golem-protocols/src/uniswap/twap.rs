@@ -55,11 +55,13 @@ const NEAR_TICKS: i32 = 200;
 /// (`checks::slippage`), because that check uses the mean of such a pool.
 const STRAYED_TICKS: i32 = 13_864;
 
-/// Initialised ticks that are read of one pool. While the price stands near its mean there are at most 800 in the range
-/// that counts. A pool with more, in a range that a moving price has widened, is not known ([`ObservedPool::is_known`]) and
-/// counts with a depth of zero: it is no witness, and part of its ticks never passes for all of them. Whoever initialises
-/// that many can so take one pool away as a witness, not bend a price; a token that no other pool and no feed prices is then
-/// neither bought nor sold until the range narrows with the mean.
+/// Maximum number of initialized ticks that are read of one pool. While the price is near its mean, at most 800 are in
+/// the range that counts. A pool with more, in a range that a moving price has widened, is not known
+/// ([`ObservedPool::is_known`]) and counts with a depth of zero. It is then not a price source, so that some of its
+/// ticks never pass for all of them.
+///
+/// Anyone who initializes that many ticks can remove one pool as a price source, but cannot bend a price. A token that
+/// no other pool and no feed prices can then be neither bought nor sold until the range narrows with the mean.
 const MOST_TICKS: usize = 4_096;
 
 /// Extra decimals below an anchor's smallest unit, so that tokens of low value keep their precision.

@@ -43,11 +43,11 @@ pub fn mismatch(schema: &Value, value: &Value) -> Option<Mismatch> {
 pub struct Mismatch {
     /// JSON pointer to the place; `/` for the whole value.
     pub at: String,
-    /// What does not fit there.
+    /// Reason for the mismatch.
     pub fault: Fault,
 }
 
-/// What does not fit: the value that was found, and the schema's limit.
+/// Reason for a mismatch, with the value that was found and the schema's limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The schema allows no value.
@@ -77,7 +77,7 @@ pub enum Fault {
     /// Fits too few or too many of the alternatives.
     #[error("{value} matches {fitting} of {schemas} schemas")]
     Alternatives {
-        /// The value.
+        /// Value that was checked.
         value: Value,
         /// Number of schemas that it fits.
         fitting: usize,

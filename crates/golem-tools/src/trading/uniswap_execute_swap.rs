@@ -320,7 +320,7 @@ async fn leave_gas(
     Ok((found, quoted_at))
 }
 
-/// What the swap needs before it may take the token that is paid.
+/// Approvals and permit that a swap needs before it may take the token that is paid.
 #[derive(Default)]
 struct Payment {
     /// Approvals, in order.

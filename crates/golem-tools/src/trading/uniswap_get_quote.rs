@@ -354,7 +354,8 @@ fn hops(legs: &[RouteLeg], symbols: &BTreeMap<Address, String>) -> Vec<RouteHop>
     hops.collect()
 }
 
-/// The quote in words, and why it is no auction where one is preferred.
+/// Returns a summary of the quote, and a reason for the classic route; empty unless UniswapX was preferred but not
+/// used.
 fn said(
     ask: &SwapAsk<'_>,
     params: &Params,

@@ -1,14 +1,14 @@
-//! What can be wrong with a scenario.
+//! Faults that make a scenario unusable.
 
 use bardo_base::text::SafeText;
 
 use super::LONGEST_TICK;
 use super::cue::MOST_BPS;
 
-/// Why a scenario cannot be played.
+/// Fault that prevents a scenario from being played.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// The text is no scenario in TOML; the parser's message.
+    /// The text is not a scenario in TOML; the parser's message.
     #[error("{0}")]
     Syntax(SafeText),
     /// The seconds of one tick are out of range.
@@ -17,7 +17,7 @@ pub enum Flaw {
     /// A beat or cue comes before the one above it.
     #[error("at {at} s it is earlier than its predecessor, at {last} s")]
     Order {
-        /// Its second.
+        /// Time of the beat or cue, in seconds.
         at: u64,
         /// The second of the one above it.
         last: u64,

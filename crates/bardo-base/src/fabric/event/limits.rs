@@ -20,9 +20,9 @@ pub struct SessionOpened {
 /// One chain of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainOpened {
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// Its name.
+    /// Display name of the chain.
     pub name: SafeText,
     /// Symbol of the native token, which pays for gas.
     pub native_symbol: SafeText,
@@ -33,14 +33,14 @@ pub struct ChainOpened {
 pub struct LimitsChanged {
     /// The policy in force.
     pub policy: PolicyNow,
-    /// What is used of it.
+    /// Usage of the policy's limits.
     pub limits: Limits,
 }
 
 /// The policy in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyNow {
-    /// Its name.
+    /// Name of the policy.
     pub name: SafeText,
     /// Counts its changes in this run, from 1.
     pub version: u64,
@@ -48,7 +48,7 @@ pub struct PolicyNow {
     pub hash: B256,
 }
 
-/// What is used of the limits.
+/// Usage of the policy's limits, in dollars and counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// In the last 24 hours, with all that is reserved.
@@ -57,7 +57,7 @@ pub struct Limits {
     pub month: SpendNow,
     /// The largest single action there may be; `None`: no limit.
     pub one: Option<Usd>,
-    /// What is reserved and not settled.
+    /// Dollars reserved for actions that are not settled yet.
     pub reserved: Usd,
     /// Above this the operator is asked.
     pub asks_above: Option<Usd>,
@@ -73,19 +73,20 @@ pub struct Limits {
     pub failures_limit: u32,
     /// Fall of a chain's holdings below their highest worth at which only exits pass there, in basis points.
     pub stop_loss_bps: u32,
-    /// How close each chain is to that, in the order of their ids.
+    /// Stop-loss state of each chain, in the order of the session's chains; empty in recordings before version 4.
     #[serde(default)]
     pub stop_losses: Vec<StopLossNow>,
 }
 
-/// How close the holdings on one chain are to the stop-loss, which is checked chain by chain.
+/// Stop-loss state of the holdings on one chain. The stop-loss is checked for each chain separately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopLossNow {
     /// The chain's name.
     pub chain: SafeText,
-    /// Its id.
+    /// EIP-155 id of the chain.
     pub chain_id: u64,
-    /// What is held there; `None` while it has not been read, or where a holding has no price.
+    /// Value of the holdings on the chain and of open bridge orders from it, in dollars. `None` while the holdings have
+    /// not been read, or if one has no price.
     pub worth: Option<Usd>,
     /// The most it was worth there, as the ledger keeps it; zero before the first action.
     pub high_water: Usd,
@@ -94,8 +95,8 @@ pub struct StopLossNow {
 }
 
 impl StopLossNow {
-    /// How far the holdings fell below their highest worth, in basis points, rounded up: 0 before the first action, whose
-    /// worth is the first mark. `None` while the worth is not known.
+    /// Drawdown of the holdings from their high-water mark, in basis points, rounded up. It is 0 before the first
+    /// action, which sets the first mark. `None` while the value is unknown.
     pub fn fall_bps(&self) -> Option<u64> {
         let (worth, highest) = (self.worth?.scaled(6, Rounding::Down)?, self.high_water.scaled(6, Rounding::Down)?);
         let fallen = highest.saturating_sub(worth).checked_mul(10_000)?;
@@ -106,13 +107,13 @@ impl StopLossNow {
 /// A figure and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpendNow {
-    /// What is used.
+    /// Dollars spent in the period, including all that is reserved.
     pub used: Usd,
     /// The most; `None`: no limit.
     pub limit: Option<Usd>,
 }
 
-/// What a row of failures has come to.
+/// State of the failure breaker, which counts consecutive failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum BreakerNow {

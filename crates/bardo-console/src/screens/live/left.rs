@@ -268,7 +268,7 @@ pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bo
     pen.row(line(inner, 4), &last, &[(key.to_owned(), Role::TextDim)]);
 }
 
-/// Why there is nothing to show: a recording never has it, a session only not yet.
+/// Placeholder for an unknown value: a recording never has it, a session does not have it yet.
 const fn unknown_words(known: &Known<'_>) -> &'static str {
     match known.money {
         Some(Money::Replay) => "not in this recording",

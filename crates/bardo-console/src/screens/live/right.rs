@@ -296,8 +296,8 @@ pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> Chart
     ChartModel { points, marks, legend, unit: "$", places: 2, range, least_span_bps: 100 }
 }
 
-/// Where the stop-loss acts. It is checked chain by chain: where there are several, each has its own figure, and the
-/// curve shows none of them.
+/// Stop-loss levels for the legend, in whole dollars; `None` if none is known. The stop-loss is checked for each chain
+/// separately: with several chains each has its own level, and the curve shows none of them.
 fn stops_words(known: &Known<'_>) -> Option<String> {
     let stops = known.limits().map(|limits| limits.stop_losses.as_slice()).unwrap_or_default();
     let marked: Vec<_> = stops.iter().filter(|one| one.high_water > Usd::ZERO).collect();

@@ -48,7 +48,7 @@ pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
     all
 }
 
-/// Where the stop-loss acts on each chain: below it only exits pass there.
+/// Rows with the stop-loss level of each chain, in dollars. Below it only exits are allowed on that chain.
 fn stop_rows(limits: &Limits) -> Vec<Row> {
     let marked = limits.stop_losses.iter().filter(|one| one.high_water > Usd::ZERO);
     let row = |(at, one): (usize, &StopLossNow)| {

@@ -164,7 +164,7 @@ impl CallSeen {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
     }
 
-    /// Whether the call only asks how an order stands.
+    /// Returns true if the call only queries the status of an order.
     pub fn asks_about_an_order(&self) -> bool {
         self.tool() == ORDER_STATUS_TOOL
     }

@@ -871,7 +871,7 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
     state.update(Input::Drawn);
     assert!(press(&mut state, Key::char('a')).is_empty() && picked(&state).is_none());
 
-    // Only so long, and the console says that it gives up.
+    // After the timeout the console says that it gives up.
     let mut state = awaiting();
     wait(&mut state, 3_001);
     assert_eq!(notice(&state), "no decision is waiting");

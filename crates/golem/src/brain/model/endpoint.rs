@@ -49,7 +49,7 @@ pub(super) struct Endpoint {
     longest: Duration,
 }
 
-/// Why a model cannot be asked at all.
+/// Error: the configuration or system does not allow requests to the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// A key of the configuration is not set.

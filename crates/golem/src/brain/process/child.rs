@@ -79,7 +79,7 @@ impl CommandLine {
     }
 }
 
-/// Why a program does not run.
+/// Error of starting a brain process.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
     /// It needs what stays closed, or is not there.

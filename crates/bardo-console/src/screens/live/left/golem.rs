@@ -79,7 +79,7 @@ fn fall(bps: u64) -> String {
     format!("{sign}{}.{}", bps / 100, bps % 100 / 10)
 }
 
-/// How far what is held fell below its highest worth, and at which fall the stop-loss acts, both in basis points.
+/// Drawdown of the holdings from their high-water mark, and the drawdown at which the stop-loss acts, in basis points.
 struct Lost {
     /// The chain it is about, where there are several and this one fell.
     chain: Option<SafeText>,

@@ -1,4 +1,4 @@
-//! Why a confined program is not launched.
+//! Errors of launching a confined program.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use super::Isolation;
 )]
 pub struct NotIsolated(pub Isolation);
 
-/// Why the launcher does not start a program.
+/// Error of the launcher; the program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The launcher has no specification that it can read.
@@ -77,7 +77,7 @@ pub enum LaunchError {
     NotIsolated(#[from] NotIsolated),
 }
 
-/// Why no system call is refused to a program.
+/// Error of installing a program's system call filter.
 #[cfg(target_os = "linux")]
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SeccompError {
