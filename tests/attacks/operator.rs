@@ -606,7 +606,7 @@ async fn selling_everything_takes_the_password_on_a_real_network() {
     let mut console = Rehearsal::open().await;
     console.until("a session", |news| matches!(news, News::Ready(_)).then_some(())).await;
     stop_file(console.home.path()).raise(StopLevel::Flatten, "a script", "somebody", now()).unwrap();
-    console.takes_the_password(&About::SellHoldings, "what is held is sold").await;
+    console.takes_the_password(&About::SellHoldings, "as far as the policy allows").await;
 }
 
 #[test]

@@ -207,7 +207,7 @@ async fn a_fee_that_rises_between_two_transactions_of_a_plan_stops_the_rest() {
     let (state, signed, left, remarks) = turns_behind_the_first_signature(slot(0), most).await;
     assert!(matches!(state, State::Stopped { .. }), "{state:?}");
     assert_eq!((signed, left), (1, U256::from(100_000_000)));
-    assert!(remarks.iter().any(|remark| remark.contains("could not be taken back")), "{remarks:?}");
+    assert!(remarks.iter().any(|remark| remark.contains("could not be revoked")), "{remarks:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,7 +215,7 @@ async fn an_oracle_that_falls_silent_between_two_transactions_of_a_plan_stops_th
     let (state, signed, _, remarks) = turns_behind_the_first_signature(slot(1), REVERTS).await;
     let State::Stopped { code, why } = state else { panic!("{state:?}") };
     assert_eq!((code, signed), (ErrorCode::SafetyPriceUnknown, 1), "{why}");
-    assert!(remarks.iter().any(|remark| remark.contains("could not be taken back")), "{remarks:?}");
+    assert!(remarks.iter().any(|remark| remark.contains("could not be revoked")), "{remarks:?}");
 }
 
 /// The fee that was paid counts, not the one that the oracle announced.

@@ -208,7 +208,18 @@ impl Victim {
 fn start(home: &Path, url: &str, call: &(&str, Value)) -> Child {
     let mut command = Command::new(program());
     command.args(arguments(url, call)).env_clear().env("BARDO_HOME", home);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    let (stdin, stderr) = terminal();
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap()
+}
+
+/// Both ends of a terminal on which nobody types: without one a call that would ask is refused at once. It stays open until
+/// the tests end.
+fn terminal() -> (Stdio, Stdio) {
+    let pty = native_pty_system().openpty(PtySize { rows: 50, cols: 200, ..PtySize::default() }).unwrap();
+    let open = || std::fs::File::options().read(true).write(true).open(pty.master.tty_name().unwrap()).unwrap();
+    let ends = (Stdio::from(open()), Stdio::from(open()));
+    std::mem::forget(pty);
+    ends
 }
 
 /// Everything that a request requires to be read and typed.

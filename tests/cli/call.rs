@@ -465,7 +465,7 @@ fn chains_out_of_reach_are_told_as_such() {
         [("get_token_price", example.as_str()), ("get_balances", "{}"), ("get_balances", "{\"chain\":\"eth\"}")]
     {
         let answer = call(home.path(), &[tool, params, "--rpc", &nobody]);
-        expect(answer, "CHAIN_UNREACHABLE", "no endpoint of ethereum answers", tool);
+        expect(answer, "CHAIN_UNREACHABLE", "no endpoint of ethereum responds", tool);
     }
     // A status was requested, so an unreachable chain is an answer.
     let (status, exit) = call(home.path(), &["get_chain_status", "--rpc", &nobody]);

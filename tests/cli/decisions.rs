@@ -104,7 +104,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     assert!(desk.kinds().contains(&"policy:refused".to_owned()), "{:?}", desk.kinds());
     refused("it was refused");
     let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "loosen\n");
-    assert!(code == 0 && shown.contains("holds now"), "{code}: {shown}");
+    assert!(code == 0 && shown.contains("is now in force"), "{code}: {shown}");
     assert!(desk.kinds().contains(&"policy:accepted".to_owned()), "{:?}", desk.kinds());
     let (answer, exit) = desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");

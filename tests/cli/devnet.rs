@@ -66,7 +66,7 @@ fn a_port_that_is_taken_is_named_with_the_flag() {
     let port = taken.local_addr().unwrap().port();
     let (out, err, code) = run(bardo(home.path()).args(["devnet", "--port", &port.to_string()]));
     assert_eq!((out.as_str(), code), ("", 1));
-    assert!(err.contains(&format!("port {port} on 127.0.0.1 is taken")) && err.contains("--port"), "{err}");
+    assert!(err.contains(&format!("port {port} on 127.0.0.1 is in use")) && err.contains("--port"), "{err}");
 }
 
 #[test]

@@ -82,8 +82,8 @@ fn relays_and_models_are_asked_and_named_where_they_do_not_answer() {
     const REFUSAL: &str = r#"{"error":{"message":"no such key"}}"#;
     let dead = || "http://127.0.0.1:1".to_owned();
     for (relay, model, name, wanted) in [
-        (node(1), service("200 OK", LIST), "wise", [("ok", "answers"), ("ok", "responds and has wise")]),
-        (node(1), service("404 Not Found", "{}"), "wise", [("ok", "answers"), ("ok", "does not list its models")]),
+        (node(1), service("200 OK", LIST), "wise", [("ok", "responds"), ("ok", "responds and has wise")]),
+        (node(1), service("404 Not Found", "{}"), "wise", [("ok", "responds"), ("ok", "does not list its models")]),
         (dead(), dead(), "wise", [("fail", "cannot connect"), ("fail", "error sending request")]),
         (dead(), service("200 OK", LIST), "other", [("fail", "cannot connect"), ("fail", "does not list other")]),
         (
@@ -121,7 +121,7 @@ fn the_services_that_settle_orders_are_asked() {
     let found = findings(&out);
     for what in ["auctions", "bridges"] {
         let one = found.iter().find(|one| one.0 == "orders" && one.2.contains(what));
-        assert!(one.is_some_and(|one| one.1 == "ok" && one.2.ends_with("answers")), "{what}: {out}{err}");
+        assert!(one.is_some_and(|one| one.1 == "ok" && one.2.ends_with("responds")), "{what}: {out}{err}");
     }
 }
 
@@ -192,7 +192,7 @@ fn a_policy_that_cannot_be_used_and_a_key_that_is_not_there_are_named() {
     let found = findings(&out);
     let policies: Vec<_> = found.iter().filter(|found| found.0 == "policy").collect();
     assert!(policies.len() == 2 && policies.iter().all(|found| found.1 == "ok"), "{out}");
-    assert!(policies[0].2.contains("read-only holds") && policies[1].2.contains("demo holds"), "{out}");
+    assert!(policies[0].2.contains("read-only applies") && policies[1].2.contains("demo applies"), "{out}");
     assert_eq!((of(&found, "keys").0.as_str(), code), ("ok", 0), "{out}");
 
     std::fs::write(home.path().join("policy.toml"), "preset = \"paranoid\"\nmax_gas = 1\n").unwrap();

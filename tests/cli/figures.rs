@@ -117,7 +117,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     );
     desk.under("");
     assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test"])).2, 0);
-    let stopped = "nothing is signed but revocations and cancellations";
+    let stopped = "only revocations and cancellations are signed";
     let rules = told(&desk.swap(json!({}), &[]), "HALTED");
     assert_eq!(
         rules,

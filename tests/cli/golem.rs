@@ -168,7 +168,8 @@ fn a_role_that_there_is_not_is_a_usage_error_that_names_those_there_are() {
             "golem.archetype (--archetype): no archetype is named `pool-reseacher`; did you mean `pool-researcher`?";
         assert!(err.contains(says), "{err}");
         assert!(
-            err.contains("known: cross-chain-executor, golem-instance,") && err.contains("wallet-provisioner"),
+            err.contains("known archetypes: cross-chain-executor, golem-instance,")
+                && err.contains("wallet-provisioner"),
             "{err}"
         );
     }
@@ -444,7 +445,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook"]));
     assert!(out.starts_with("1  base+ethereum  Gas: it was dear\n") && out.contains("(no such section)"), "{out}");
     let (out, _, code) = run(bardo(home.path()).args(["golem", "playbook", "undo", "1"]));
-    assert_eq!((out.as_str(), code), ("change 1 of \"Gas\" is taken back\n", 0));
+    assert_eq!((out.as_str(), code), ("change 1 of \"Gas\" was undone\n", 0));
     assert!(!std::fs::read_to_string(&playbook).unwrap().contains("gwei"));
     let (_, err, code) = run(bardo(home.path()).args(["golem", "playbook", "undo", "1"]));
     assert!(code == 1 && err.contains("there is no change 1"), "{err}");
@@ -459,7 +460,7 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook"]));
     assert!(out.starts_with("1  base+ethereum  Gas: it was dear\n"), "{out}");
     let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook", "--golem", "ada"]));
-    assert_eq!(out, "nothing was changed\n", "the newest devnet is not one that Ada lived on");
+    assert_eq!(out, "no changes\n", "the newest devnet is not one that Ada lived on");
 }
 
 /// The name `operator` has the rights of the person at the keyboard, so no Golem may have it.

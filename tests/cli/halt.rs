@@ -119,7 +119,7 @@ fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     let said = |more: &[&str]| run(bardo(desk.home.path()).args(["halt", "--level", "revoke"]).args(more));
     let (out, err, code) = said(&[]);
     assert_eq!((err.as_str(), code), ("", 0));
-    assert!(out.contains("drops its Golem's keys at once") && out.contains("lowering the stop does not"), "{out}");
+    assert!(out.contains("drops its Golem's keys at once") && out.contains("Lowering the stop does not"), "{out}");
     let (out, _, _) = said(&["--json"]);
     let told: Value = serde_json::from_str(&out).unwrap();
     assert!(told["meaning"].as_str().unwrap().contains("drops its session keys"), "{told}");

@@ -170,9 +170,9 @@ fn a_snapshot_brings_chains_and_ledger_back() {
 
     let (out, err, code) = run(bardo(home.path()).args(["devnet", "snapshot", "demo", "one"]));
     assert_eq!(code, 0, "{err}");
-    assert!(out.contains("snapshot one of demo is made"), "{out}");
+    assert!(out.contains("snapshot one of demo was created"), "{out}");
     let (_, err, code) = run(bardo(home.path()).args(["devnet", "snapshot", "demo", "one"]));
-    assert!(code == 1 && err.contains("has a snapshot one already"), "{err}");
+    assert!(code == 1 && err.contains("already has a snapshot one"), "{err}");
 
     let second = kept(home.path(), "0");
     pay(&second);

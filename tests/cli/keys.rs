@@ -171,7 +171,7 @@ fn a_prompt_shows_nothing_of_what_is_typed() {
     let (_master, mut child, mut reader, mut writer) = start(&["keys", "new", "typed"]);
     let mut seen = until(&mut reader, Some("password for the new key: "));
     writer.write_all(b"wrong\x15correct hoarse\x7f\x7f\x7f\x7frse\r").unwrap();
-    seen += &until(&mut reader, Some("the same again: "));
+    seen += &until(&mut reader, Some("repeat it: "));
     writer.write_all(b"correct horse\r").unwrap();
     let mut rest = String::new();
     seen += &until(&mut reader, Some("typed  0x"));
@@ -186,7 +186,7 @@ fn a_prompt_shows_nothing_of_what_is_typed() {
     let (_master, mut child, mut reader, mut writer) = start(&["keys", "new", "other"]);
     until(&mut reader, Some("password for the new key: "));
     writer.write_all(b"correct horse\r").unwrap();
-    until(&mut reader, Some("the same again: "));
+    until(&mut reader, Some("repeat it: "));
     writer.write_all(b"correct house\r").unwrap();
     assert!(until(&mut reader, None).contains("differ"));
     assert_eq!(child.wait().unwrap().exit_code(), 1);

@@ -184,5 +184,5 @@ expect = ["success", "simulated"]
     assert!(permits > 0 && signed == 0, "{permits} {signed}");
 
     let (out, err, code) = run(bardo(home.path()).args(["reconcile", "--paper"]));
-    assert!(code == 2 && out.is_empty() && err.contains("paper mode signs nothing"), "{out}{err}");
+    assert!(code == 2 && out.is_empty() && err.contains("remove --paper"), "{out}{err}");
 }

@@ -369,7 +369,7 @@ fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
     let hash = answer["data"]["tx_hash"].as_str().unwrap();
     let hashes: Vec<String> = stored().iter().map(|hash| format!("0x{}", alloy::hex::encode(hash))).collect();
     assert_eq!(hash, hashes[1], "the second is the one that happened");
-    assert!(answer["decision_hints"].to_string().contains("outbids"), "and it is said: {answer}");
+    assert!(answer["decision_hints"].to_string().contains("replaces"), "and it is said: {answer}");
     let get = |hash: &str| desk.ask("eth_getTransactionByHash", json!([hash]));
     let fee = |of: &Value| u128::from_str_radix(of.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     let second = get(hash);
@@ -435,7 +435,7 @@ fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
     expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
     // The message names the end and the address, and that nothing was sent.
     let message = answer.0["error"]["message"].as_str().unwrap();
-    let start = format!("the destination base is unhealthy: no endpoint of base answers: http://127.0.0.1:{port}: ");
+    let start = format!("the destination base is unhealthy: no endpoint of base responds: http://127.0.0.1:{port}: ");
     assert!(message.starts_with(&start) && message.ends_with("; nothing was sent"), "{message}");
     assert_eq!(desk.nonce("pending"), 0);
 }

@@ -16,7 +16,7 @@ async fn answers_without_an_end_are_given_up() {
     for style in STYLES {
         for (step, wanted) in [
             (Step::Pings, "larger than 4 MiB"),
-            (Step::Trickles, "without an end in 1 s"),
+            (Step::Trickles, "did not end within 1 s"),
             // An endless reason is read up to a limit.
             (Step::Rants, "the endpoint returned 500"),
         ] {

@@ -309,7 +309,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
     let before = house.sent().await;
     let quick = ProcessLimits { patience: Duration::from_secs(1), ..LIMITS };
     let cases: &[(&str, ProcessLimits, &str)] = &[
-        ("sys.stderr.write('no key given\\n')\nsys.exit(3)\n", LIMITS, "exit code 3; it said: no key given"),
+        ("sys.stderr.write('no key given\\n')\nsys.exit(3)\n", LIMITS, "exit code 3; its stderr: no key given"),
         (
             "hear('tick')\nsys.stdout.write('{\"type\":\"id')\nsys.stdout.flush()\nsys.exit(0)\n",
             LIMITS,
@@ -391,7 +391,7 @@ async fn what_a_program_may_use_up_is_held() {
         say(type='call', id='7', tool='uniswap_execute_swap', params={})\n\
         assert hear('result')['response']['error']['code'] == 'TOOL_UNKNOWN'\n\
         say(type='call', id='8', tool='query_state', params=dict(query='balances'))\n\
-        assert 'used up' in hear('refused')['why']\n\
+        assert 'limit' in hear('refused')['why']\n\
         say(type='think', text='\\x1b[2Jone', more=True)\nsay(type='think', text='two')\nsay(type='done')\n";
     let mut life = house.life("ada", "trade-executor", script(&house, &text, ProcessLimits { calls: 5, ..LIMITS }));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
@@ -475,7 +475,7 @@ async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
         token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)))) + '\\n'\n\
         sys.stdout.write(call + call)\nsys.stdout.flush()\n\
         lines = [json.loads(os.read(0, 1 << 20).split(b'\\n')[0])]\n\
-        assert lines[0]['type'] == 'refused' and 'under way' in lines[0]['why'], lines\n\
+        assert lines[0]['type'] == 'refused' and 'in progress' in lines[0]['why'], lines\n\
         rest = b''\n\
         while b'\"result\"' not in rest: rest += os.read(0, 1 << 20)\n\
         while b'\"tick\"' not in rest: rest += os.read(0, 1 << 20)\n\

@@ -138,7 +138,7 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
     for (answer, updated) in [(price, now - 3_700), (U256::ZERO, now), (price, now + 3_600), (U256::MAX, now)] {
         feed(own, answer, updated).await;
         let expected = format!(
-            "policy_cage.maxPriceAge | a price of every asset, at most 3600 s old | no price of WETH ({}) by the feed \
+            "policy_cage.maxPriceAge | a price of every asset, at most 3600 s old | no price for WETH ({}) by the feed \
              {own} | the same when every feed of the rules is up to date",
             world.contract_of(&world.weth)
         );

@@ -314,7 +314,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
     let late = with_call(honest.clone(), |execution, _| execution.deadline = Some(U256::from(1)));
     assert_eq!(
         said(&told(&world, late).await),
-        "transaction 2 reverts: its time is over; by the contract: TransactionDeadlinePassed() | the same with a new quote"
+        "transaction 2 reverts: its deadline has passed; by the contract: TransactionDeadlinePassed() | the same with a new quote"
     );
 }
 

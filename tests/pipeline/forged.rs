@@ -193,7 +193,7 @@ async fn every_field_of_an_auction_is_looked_at() {
         assert!(said.contains(words), "{name}: {said:?}");
     }
     let bent: [(&str, BentProposal, &str); 3] = [
-        ("holder is the account", |signed| signed.holder = Address::ZERO, "somebody else"),
+        ("holder is the account", |signed| signed.holder = Address::ZERO, "a filler other than the account"),
         (
             "permit2",
             |signed| {

@@ -161,7 +161,7 @@ fn every_transaction_runs_and_nothing_is_left_unasked() {
     let well = || vec![outcome(Status::Success)];
     assert!(judged(frame(), well(), honest()).is_empty());
     let halted = outcome(Status::Halted(SafeText::clean("out of gas", 20)));
-    is(&judged(frame(), vec![halted], honest()), "simulation", "transaction 1 breaks");
+    is(&judged(frame(), vec![halted], honest()), "simulation", "transaction 1 halts");
     is(&judged(frame(), vec![], honest()), "simulation", "transaction 1 was not");
     // An order's settlement is part of it, and must have run successfully.
     let mut ordered = frame();
@@ -258,7 +258,7 @@ fn an_order_is_looked_at_before_it_is_run() {
         is(&found(&|_| {}), "order", words);
     }
     is(&found(&|frame| frame.order.as_mut().unwrap().signer = OTHER), "order", "a signature of the account");
-    is(&found(&|frame| frame.proposal.order.as_mut().unwrap().holder = ME), "order", "somebody else");
+    is(&found(&|frame| frame.proposal.order.as_mut().unwrap().holder = ME), "order", "a filler other than the account");
     // It takes 1,000; one less may leave.
     is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 0.000000000000000999 IN (");
     // An auction for a book without a cosigner.

@@ -208,7 +208,7 @@ fn by_way_of(world: &World, mut proposal: Proposal, between: Address) -> Proposa
 #[tokio::test(flavor = "multi_thread")]
 async fn a_route_goes_through_known_tokens_only() {
     let found = |refusal: &Refusal| {
-        let hops = refusal.violations.iter().filter(|one| one.value.as_str().contains("on the way"));
+        let hops = refusal.violations.iter().filter(|one| one.value.as_str().contains("on the route"));
         hops.map(|one| one.rule.to_string()).collect::<Vec<_>>()
     };
     let trap = Address::repeat_byte(0x77);

@@ -913,7 +913,9 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
         service.set_fillers_rest(false);
         while desk.orders.look(hash).await.unwrap().stage != Stage::Ended {
             let params = json!({"token": "ETH", "recipient": Address::repeat_byte(0x77), "amount": "0.001", "chain": "ethereum"});
-            let response = desk.call("wallet_transfer_token", params).await;
+            let call = Call::new("wallet_transfer_token", Input::Json(params));
+            let call = Call { approve: Some(ApprovalMode::Always), ..call };
+            let response = desk.executor.call(call).await;
             assert_eq!(response.status, Status::Success, "{response:#?}");
             let hints = response.decision_hints.unwrap();
             assert_eq!(hints["as_declared"], true, "{hints:#}");

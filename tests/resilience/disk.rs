@@ -76,7 +76,7 @@ fn a_place_that_cannot_be_written_refuses() {
     let aside = database.with_extension("aside");
     fs::rename(&database, &aside).unwrap();
     fs::create_dir(&database).unwrap();
-    refused(&run(&mut home.swap(devnet.url(), "second")), "can be written");
+    refused(&run(&mut home.swap(devnet.url(), "second")), "is writable");
     fs::remove_dir(&database).unwrap();
     fs::rename(&aside, &database).unwrap();
     mended(&home, &devnet, nonce);
@@ -105,7 +105,7 @@ fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
         }
         for below in [data.as_path(), database.as_path()] {
             let before = fs::read(&database).unwrap();
-            refused(&read_only(&mut home.swap(devnet.url(), "second"), below), "can be written");
+            refused(&read_only(&mut home.swap(devnet.url(), "second"), below), "is writable");
             assert_eq!(fs::read(&database).unwrap(), before);
         }
     }

@@ -131,7 +131,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
         (line(&json!({"id": "another", "quote": truth})), "response to another request"),
         (line(&json!([1])), "response to another request"),
         (huge, "more than 1 MiB"),
-        (Vec::new(), "cannot be reached: no answer"),
+        (Vec::new(), "cannot be reached: no response"),
     ] {
         let silent = said.is_empty();
         let (_folder, nonsense) = listen(move |_| said.clone());

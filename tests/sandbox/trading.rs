@@ -309,7 +309,7 @@ async fn a_quote_that_lies_about_anything_is_refused() {
         })
     };
     let cases: Vec<(Change, &str)> = vec![
-        (put("/routing", json!("DUTCH_V2")), "answers DUTCH_V2"),
+        (put("/routing", json!("DUTCH_V2")), "returned DUTCH_V2"),
         (put("/quote/chainId", json!(1)), "\"chainId\" is 1"),
         (put("/quote/input/token", json!(usdc)), "\"input.token\""),
         (put("/quote/output/token", json!(dai)), "\"output.token\""),
@@ -484,7 +484,7 @@ async fn approvals_and_orders_that_lie_are_refused() {
         (put("/approval/data", approve(stranger)), "not for Permit2"),
         (put("/approval/data", transfer), "not an approve call"),
         (put("/approval/data", long), "not an approve call"),
-        (put("/approval/data", small), "less than the 5000"),
+        (put("/approval/data", small), "less than the requested 5000"),
         (Box::new(|value| *value = json!({"requestId": "1"})), "approval and cancel"),
         (Box::new(|value| value["cancel"] = value["approval"].clone()), "cancellation grants"),
     ];
@@ -507,7 +507,7 @@ async fn approvals_and_orders_that_lie_are_refused() {
     let cases: Vec<(Change, &str)> = vec![
         (put("/quote/orderId", json!(B256::ZERO)), "not the hash"),
         (put("/quote/encodedOrder", json!("0x00")), "not an encoded"),
-        (put("/routing", json!("PRIORITY")), "answers PRIORITY"),
+        (put("/routing", json!("PRIORITY")), "returned PRIORITY"),
         (recoded(|order| order.info.reactor = Address::repeat_byte(0x77)), "reactor"),
         (recoded(|order| order.info.swapper = Address::repeat_byte(0x77)), "0x7777"),
         (recoded(|order| order.info.deadline = U256::from(5)), "deadline"),

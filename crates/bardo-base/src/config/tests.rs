@@ -301,7 +301,7 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[chains.mine]\nconfirmations = 65\n", "65 is out of range: use 1 to 64 blocks"),
         ("[chains.mine]\nconfirmations = \"12\"\n", "whole number of blocks"),
         ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
-        ("[intents]\nmargin_bps = 101\n", "take 0 to 100"),
+        ("[intents]\nmargin_bps = 101\n", "use 0 to 100"),
         ("[intents]\nmargin_bps = \"10\"\n", "this is a string"),
         ("[intents]\nmargin_bp = 10\n", "did you mean 'margin_bps'"),
     ] {

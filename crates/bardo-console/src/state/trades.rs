@@ -380,8 +380,10 @@ mod tests {
         };
         let card = Some(Card { widget: CardKind::Order, data, hints: Some(hints) });
         let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
+        // One id for both events: each new one is different.
+        let id = CallId::new(at);
         let event = |(seq, kind)| {
-            let (golem_id, call_id) = (GolemId::operator(), Some(CallId::new(at)));
+            let (golem_id, call_id) = (GolemId::operator(), Some(id));
             Event { seq, at: 1_700_000_000_000 + seq, golem_id, call_id, kind }
         };
         (at..).zip([EventKind::ToolStart(start), EventKind::ToolEnd(end)]).map(event).collect()

@@ -254,7 +254,7 @@ impl Pipeline {
                 let why = SafeText::clean("no safety-guardian is running", 40);
                 return Ok(Opinion { agrees: false, why, left_to_operator: true });
             }
-            return Err(blocked("above the hot lane, and no safety-guardian is running".to_owned()));
+            return Err(blocked("above the hot lane, but no safety-guardian is running".to_owned()));
         };
         let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
             return Err(blocked("above the hot lane, and its value is unknown".to_owned()));

@@ -208,7 +208,7 @@ async fn every_way_to_fail_is_named_and_never_a_price() {
         (FakeFeed { pair: "BTC / USD", ..feed() }, "found \"BTC / USD\" with 8 decimals"),
         (FakeFeed { decimals: 18, ..feed() }, "found \"ETH / USD\" with 18 decimals"),
         (FakeFeed { pair: "ETH / USD\u{202e}", ..feed() }, "wrong feed"),
-        (FakeFeed { reverts: true, ..feed() }, "does not answer"),
+        (FakeFeed { reverts: true, ..feed() }, "does not respond"),
     ];
     for (feed, expected) in cases {
         let reason = read(feed).await.unwrap_err().to_string();

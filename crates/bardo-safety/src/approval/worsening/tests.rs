@@ -147,9 +147,9 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
             "a little less comes in",
             |proposal| proposal.inflows[0].at_least -= U256::from(1),
             same,
-            &["least USDC in: 3000 → 2999.999999"],
+            &["minimum USDC in: 3000 → 2999.999999"],
         ),
-        ("nothing comes in", |proposal| proposal.inflows.clear(), same, &["least USDC in: 3000 → 0"]),
+        ("nothing comes in", |proposal| proposal.inflows.clear(), same, &["minimum USDC in: 3000 → 0"]),
         (
             "less is expected",
             |proposal| proposal.inflows[0].expected = raw(3_001, 6),
@@ -163,7 +163,7 @@ fn every_change_for_the_worse_is_found_and_said_once_in_units_that_a_person_read
                 proposal.recipients = vec![OTHER.parse().unwrap()];
             },
             same,
-            &["least USDC in: 3000 → 0", "another receiver: 0x0909090909090909090909090909090909090909"],
+            &["minimum USDC in: 3000 → 0", "another receiver: 0x0909090909090909090909090909090909090909"],
         ),
         (
             "somebody is called",
