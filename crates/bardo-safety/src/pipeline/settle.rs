@@ -215,7 +215,9 @@ impl Pipeline {
         if pays {
             moves = without_others_native(moves, framed, legs);
         }
-        for id in tokens.keys().filter(|id| matches!(id, TokenId::Erc20(_))) {
+        // Any token of the account may have moved in these blocks, by an order of its own for example.
+        let all = before.keys().chain(after.keys().filter(|id| !before.contains_key(*id)));
+        for id in all.filter(|id| matches!(id, TokenId::Erc20(_))) {
             let held = before.get(id).map_or(U256::ZERO, |(_, amount)| *amount);
             let known = moves.iter().position(|moved| moved.token == *id);
             let by_balance = known.and_then(|at| moves.get(at)).map_or(held, |moved| moved.after);
