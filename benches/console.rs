@@ -181,7 +181,7 @@ fn snapshot() -> Snapshot {
             breaker: BreakerNow::Closed { failures: 0 },
             failures_limit: 3,
             stop_loss_bps: 1_000,
-            high_water: dollars("25400"),
+            stop_losses: Vec::new(),
         }),
         fault: None,
         stop: None,
@@ -328,6 +328,7 @@ fn frames(criterion: &mut Criterion) {
         journal: None,
         commands: Vec::new(),
         brain: None,
+        not_attached: None,
     }));
     (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));
     let asked = |number| Question { number, of: 3, ..samples::question() };
