@@ -251,6 +251,7 @@ fn screen(criterion: &mut Criterion) {
         journal: None,
         commands: Vec::new(),
         brain: None,
+        not_attached: None,
     };
     let known = Known {
         now_millis: samples::NOW.millis,

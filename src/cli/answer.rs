@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::without_controls;
+use bardo_base::text::width;
 use golem_tools::engine::{Status, ToolResponse};
 
 /// Columns of a line of text.
@@ -17,7 +19,8 @@ const MAX_ROWS: usize = 20;
 /// Depth to which nested objects are printed.
 const MAX_DEPTH: usize = 3;
 
-/// The report of one call of `tool`.
+/// The report of one call of `tool`. Texts of a response can come from chains and services, so control and format
+/// characters are escaped, as JSON escapes them.
 pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
     let (mark, outcome) = outcome(response.status);
     let mut text = format!("{mark} {tool}: {outcome}\n");
@@ -43,7 +46,7 @@ pub(super) fn of_call(tool: &str, response: &ToolResponse) -> String {
         fields(&mut text, data, 1);
     }
     _ = writeln!(text, "\nCall {}. --json prints the whole response.", response.call_id);
-    text
+    without_controls(&text)
 }
 
 /// The mark and the words of a status.
@@ -64,8 +67,8 @@ fn paragraph(text: &mut String, words: &str, lead: &str) {
     text.push_str(lead);
     let mut column = indent;
     for (index, word) in words.split_whitespace().enumerate() {
-        let width = word.chars().count();
-        if index > 0 && column + 1 + width > LINE_CHARS {
+        let columns = width(word);
+        if index > 0 && column + 1 + columns > LINE_CHARS {
             text.push('\n');
             text.push_str(&" ".repeat(indent));
             column = indent;
@@ -74,7 +77,7 @@ fn paragraph(text: &mut String, words: &str, lead: &str) {
             column += 1;
         }
         text.push_str(word);
-        column += width;
+        column += columns;
     }
     text.push('\n');
 }
@@ -84,12 +87,12 @@ fn fields(text: &mut String, object: &Map<String, Value>, depth: usize) {
     let indent = "  ".repeat(depth);
     let plain = |value: &Value| one_line(value).is_some();
     let labels = object.iter().filter(|(_, value)| plain(value)).map(|(name, _)| label(name).chars().count());
-    let width = labels.max().unwrap_or(0);
+    let widest = labels.max().unwrap_or(0);
     for (name, value) in object {
         let label = label(name);
         match (one_line(value), value) {
             (Some(line), _) => {
-                let gap = " ".repeat(width.saturating_sub(label.chars().count()));
+                let gap = " ".repeat(widest.saturating_sub(label.chars().count()));
                 _ = writeln!(text, "{indent}{label}{gap}  {}", cut(&line, VALUE_CHARS));
             }
             (None, Value::Object(inner)) if !inner.is_empty() && depth < MAX_DEPTH => {
@@ -112,23 +115,23 @@ fn table(text: &mut String, rows: &[Value], depth: usize) {
     let shown: Vec<&Map<String, Value>> = rows.iter().take(MAX_ROWS).filter_map(Value::as_object).collect();
     for (name, value) in shown.iter().flat_map(|row| row.iter()) {
         let Some(line) = one_line(value) else { continue };
-        let width = line.chars().count().min(CELL_CHARS).max(label(name).chars().count());
+        let columns_needed = width(&line).min(CELL_CHARS).max(label(name).chars().count());
         match columns.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, widest)) => *widest = width.max(*widest),
-            None => columns.push((name, width)),
+            Some((_, widest)) => *widest = columns_needed.max(*widest),
+            None => columns.push((name, columns_needed)),
         }
     }
     // Columns that would make the line too long are left out from the right.
     let mut taken = indent.len();
-    columns.retain(|(_, width)| {
-        taken += width + 2;
+    columns.retain(|(_, wide)| {
+        taken += wide + 2;
         taken <= LINE_CHARS + 20
     });
     let mut line = |cells: Vec<String>| {
         let cells: Vec<String> = cells
             .iter()
             .zip(&columns)
-            .map(|(cell, (_, width))| format!("{cell}{}", " ".repeat(width.saturating_sub(cell.chars().count()))))
+            .map(|(cell, (_, wide))| format!("{cell}{}", " ".repeat(wide.saturating_sub(width(cell)))))
             .collect();
         _ = writeln!(text, "{indent}{}", cells.join("  ").trim_end());
     };
@@ -230,6 +233,17 @@ mod tests {
              \n\
              Call 00000000000000000000000001. --json prints the whole response.\n"
         );
+    }
+
+    #[test]
+    fn nothing_from_outside_reaches_the_terminal_as_a_command() {
+        let data = json!({"symbol": "\u{1b}[2JUSDC\u{7}", "rows": [{"name": "\u{9b}31m\u{202e}x"}]});
+        let mut hostile = response(Status::Success, data);
+        hostile.explanation = Some("paid\u{1b}]0;title\u{7} \u{200b}".to_owned());
+        let text = of_call("search_tokens", &hostile);
+        assert!(text.contains("USDC") && text.contains("paid"), "{text}");
+        let harmless = |letter: char| matches!(letter, '\n') || !letter.is_control();
+        assert!(text.chars().all(harmless) && !text.contains(['\u{202e}', '\u{200b}']), "{text:?}");
     }
 
     #[test]

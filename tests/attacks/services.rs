@@ -19,7 +19,7 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let devnet = Devnet::start("0", 72);
     let describes = move |asked: &Value, answer: &mut Value| {
         if asked["method"] == "bardo_describe" {
-            answer["result"]["chains"].as_array_mut().unwrap().retain(|chain| keeps(chain));
+            answer["result"]["chains"].as_array_mut().unwrap().retain(keeps);
         }
     };
     let proxy = LyingRpc::start(devnet.url(1), Box::new(describes));

@@ -471,7 +471,7 @@ async fn a_priority_order_is_filled_at_what_its_fee_buys() {
     filled(OrderKind::Priority, 9).await;
 }
 
-/// Two orders of one account that a filler settles in one transaction: each is told what it brought itself.
+/// Two orders of one account that a filler settles in one transaction: each is reported with its own proceeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
     let desk = Desk::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;

@@ -123,15 +123,14 @@ impl Scope {
     }
 }
 
-/// Slippage of the trade. Without a trade, the largest share of an expected inflow or arrival that may be missing.
+/// Slippage that the trade states, or the largest share of an expected inflow or arrival that may be missing, whichever is
+/// more: a stated figure alone would be the tool's word.
 fn slippage(proposal: &Proposal) -> BasisPoints {
-    if let Some(trade) = &proposal.trade {
-        return trade.slippage;
-    }
+    let stated = proposal.trade.as_ref().map_or(BasisPoints::ZERO, |trade| trade.slippage);
     let inflows = proposal.inflows.iter().map(|inflow| (inflow.expected, inflow.at_least));
     let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
     let all = inflows.chain(arrival.map(|arrival| (arrival.expected, arrival.at_least)));
-    all.map(|(expected, least)| BasisPoints::lacking(expected, least)).max().unwrap_or(BasisPoints::ZERO)
+    all.map(|(expected, least)| BasisPoints::lacking(expected, least)).fold(stated, BasisPoints::max)
 }
 
 /// Spenders of every signed message that is not a transaction.

@@ -193,8 +193,9 @@ fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violati
     let most = standing.policy.rules().max_allowance_seconds.0;
     let now = standing.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
     let lasts = until.saturating_sub(now);
+    let figures = Figures::new(FigureUnit::Seconds, most, lasts).leaving(most);
     let found = |violation: &Violation| {
-        violation.rule.is(RuleName::MaxAllowanceSeconds) && violation.value == format!("{lasts} s")
+        violation.rule.is(RuleName::MaxAllowanceSeconds) && violation.figures.as_deref() == Some(&figures)
     };
     if lasts > most && !violations.iter().any(found) {
         violations.push(
@@ -204,7 +205,7 @@ fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violati
                 format_args!("{lasts} s"),
                 format_args!("{what} that ends within {most} s"),
             )
-            .with(Figures::new(FigureUnit::Seconds, most, lasts).leaving(most)),
+            .with(figures),
         );
     }
 }

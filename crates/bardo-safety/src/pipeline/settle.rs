@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
 use alloy::sol_types::SolEvent as _;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug_span, instrument};
@@ -213,7 +214,10 @@ impl Pipeline {
         let pays = framed.payer() == framed.account();
         let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
         if pays {
-            moves = without_others_native(moves, framed, legs);
+            let own = without_others_native(moves.clone(), framed, legs);
+            if own != moves && has_no_code(ground, framed.account(), last).await {
+                moves = own;
+            }
         }
         // Any token of the account may have moved in these blocks, by an order of its own for example.
         let all = before.keys().chain(after.keys().filter(|id| !before.contains_key(*id)));
@@ -393,8 +397,15 @@ fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -
     held.checked_add(came)?.checked_sub(went)
 }
 
-/// The moves, of the native token no more than the plan's own transactions sent with them: the account pays it out in no
-/// other way, so what is missing beyond that left it in other transactions of the same blocks.
+/// Returns true if only transactions of the account can take native tokens from it: it has no code, as a delegation
+/// (EIP-7702) would give it. False where that cannot be read.
+async fn has_no_code(ground: &Ground, account: Address, block: u64) -> bool {
+    let code = ground.client.agreed().get_code_at(account).number(block).await;
+    code.is_ok_and(|code| code.is_empty())
+}
+
+/// The moves, of the native token no more than the plan's own transactions sent with them: an account without code pays it
+/// out in no other way, so what is missing beyond that left it in other transactions of the same blocks.
 fn without_others_native(moves: Vec<Move>, framed: &Framed, legs: &[LegReport]) -> Vec<Move> {
     let done = framed.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
     let sent = done.fold(U256::ZERO, |sum, (leg, _)| sum.saturating_add(leg.value));

@@ -194,7 +194,7 @@ pub fn resolve<'a>(asked: &str, networks: &'a [Network]) -> Result<&'a Network, 
     })
 }
 
-/// So many usual times between blocks may pass without a block before a chain's latest block counts as old.
+/// Usual block times after which a chain's latest block counts as old.
 const LATE_BLOCKS: u64 = 10;
 
 impl Network {

@@ -27,7 +27,7 @@ impl Clock for Hands {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Params {
-    /// What to do.
+    /// Action of the probe.
     mode: String,
     /// Number to double, or the time to sleep in milliseconds.
     #[serde(default)]
@@ -574,7 +574,7 @@ fn schemas_and_exports_say_what_the_types_say() {
     let catalog = Catalog::new([&PROBE]).unwrap();
     let entry = catalog.get("probe").unwrap();
     assert_eq!(entry.input_schema["required"], json!(["mode"]));
-    assert_eq!(entry.input_schema["properties"]["mode"]["description"], "What to do.");
+    assert_eq!(entry.input_schema["properties"]["mode"]["description"], "Action of the probe.");
     assert_eq!(entry.input_schema["additionalProperties"], false);
     assert_eq!(entry.output_schema["required"], json!(["mode", "doubled"]));
     let mcp = mcp_list(catalog.iter().map(|entry| &**entry));
