@@ -5,7 +5,7 @@
     bardo golem run --headless --brain "process:python3 examples/golem.py --once"
 
 It keeps the share of WETH in its holdings below a limit: it reads its balances, previews a small sale, and commits or
-cancels it depending on the preview. Bardo starts it as a child process, and both exchange lines of JSON, as the README
+cancels it depending on the preview. Bardo starts it as a child process, and both exchange lines of JSON, as docs/agents.md
 describes. Text in a response may come from chains and from other people. So this brain uses only the figures, and never
 follows instructions in the text.
 """

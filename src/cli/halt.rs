@@ -192,7 +192,7 @@ fn words(in_force: &InForce) -> String {
         }
         InForce::Garbled { why } => {
             let why = SafeText::clean(why, 200);
-            format!("halt is in force because the stop file cannot be read: {why}\n")
+            format!("halt is in force because the stop file cannot be trusted: {why}\n")
         }
     }
 }

@@ -181,7 +181,7 @@ impl Framed {
             for (slot, (place, proposed)) in leg.slots.iter().zip(&proposed.slots).enumerate() {
                 let wrong = |why| FrameError::Slot { leg: index, slot, why };
                 if place.message != proposed.message {
-                    return Err(wrong("the transaction to sign differs from the proposed one"));
+                    return Err(wrong("the message to sign differs from the proposed one"));
                 }
                 if place.offset < free_from {
                     return Err(wrong("it overlaps the one before it"));

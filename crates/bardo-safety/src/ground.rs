@@ -174,9 +174,9 @@ impl Ground {
             return spreads;
         }
         let at = Instant::now();
-        // Several endpoints are compared on one block; a single endpoint is read at its latest block.
-        let pinned = self.client.has_several_endpoints().then(|| BlockId::hash(block));
-        // How old the block is, `checks::clocks` decides: an exit passes by a wrong clock of this machine.
+        // At the block that `checks::clocks` judges, of a single endpoint too: its "latest" could be an older one, whose
+        // age nothing would look at. How old the block is, that check decides, so that an exit passes by a wrong clock.
+        let pinned = Some(BlockId::hash(block));
         let spreads = self.spreads_at(&self.prices.at_any_block_age(), tokens, traded, pinned).await;
         if spreads.of.values().any(Result::is_err) {
             return spreads;

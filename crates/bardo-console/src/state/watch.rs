@@ -127,11 +127,11 @@ impl State {
             }
             EventKind::HaltRaised(halt) => {
                 let level = halt.level.map_or("nothing", |level| level.as_str());
-                format!("stopped: {level}, by {}", halt.by)
+                format!("stopped: {level}{}", by(&halt.by))
             }
             EventKind::HaltLowered(halt) => match halt.level {
-                Some(level) => format!("stop ladder lowered to {level}, by {}", halt.by),
-                None => format!("the stop is lifted, by {}", halt.by),
+                Some(level) => format!("stop ladder lowered to {level}{}", by(&halt.by)),
+                None => format!("the stop is lifted{}", by(&halt.by)),
             },
             _ => return,
         };
@@ -179,4 +179,8 @@ impl State {
             self.alert(next.at, "the failure breaker is open: no new trades");
         }
     }
+}
+/// Returns who changed a stop, as the end of a sentence; nothing where that is not known.
+fn by(who: &SafeText) -> String {
+    if who.is_empty() { String::new() } else { format!(", by {who}") }
 }

@@ -101,7 +101,7 @@ pub struct Ledger {
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// A folder or file cannot be used.
-    #[error("cannot use {}: {reason}; check that the data folder exists and can be written", path.display())]
+    #[error("cannot use {}: {reason}; check that the data folder exists and is writable", path.display())]
     Folder {
         /// Path of the file or folder.
         path: PathBuf,

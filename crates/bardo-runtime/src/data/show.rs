@@ -75,7 +75,8 @@ fn clear_away(shows: &Path) {
         match lock.try_lock() {
             Ok(()) => {
                 if let Err(error) = removal::folder(&folder) {
-                    tracing::warn!(folder = %folder.display(), %error, "cannot remove the data folder of a killed scenario");
+                    let folder = folder.display();
+                    tracing::warn!(%folder, %error, "cannot remove the data folder of a killed scenario");
                 }
             }
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}

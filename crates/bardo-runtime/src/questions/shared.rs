@@ -341,12 +341,12 @@ impl Shared {
             .await
     }
 
-    /// Returns true if an operator may answer a request of this process in another process on this ledger. An
-    /// unreadable list of consoles counts as one with an operator. Returns false if [`Self::is_led`], since approvals
+    /// Returns true if an operator may answer a request of this process in another process on this ledger. False if
+    /// the list of consoles cannot be read. Also false if [`Self::is_led`], since approvals
     /// from other processes do not count then.
     pub fn is_attended_elsewhere(&self) -> bool {
         let attended =
-            self.store.read(consoles).map_or(true, |sessions| sessions.iter().any(|one| self.store.session_lives(one)));
+            self.store.read(consoles).is_ok_and(|sessions| sessions.iter().any(|one| self.store.session_lives(one)));
         attended && !self.is_led()
     }
 

@@ -192,7 +192,8 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
             booted = &mut booting => match booted {
                 Ok(stage) => break stage,
                 Err(why) => {
-                    tell(&news, News::Market(Update::Fault { chain: None, message: SafeText::clean(&why.to_string(), 400) })).await;
+                    let message = SafeText::clean(&why.to_string(), 400);
+                    tell(&news, News::Market(Update::Fault { chain: None, message })).await;
                     return wait_for_leave(&mut commands, &news).await;
                 }
             },

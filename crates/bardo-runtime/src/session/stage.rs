@@ -52,7 +52,8 @@ const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bar
                                      To share one, run `bardo devnet` and pass its --rpc to both. Ctrl-X stops \
                                      every Bardo of this data folder";
 /// Notice of a read-only console beside a running session.
-const NOT_ATTACHED: &str = "watching the chains, the ledger and its decisions: events of a running session are not visible here. Ctrl-X stops it";
+const NOT_ATTACHED: &str = "watching the chains, the ledger and its decisions: events of a running session are not \
+                            visible here. Ctrl-X stops it";
 
 /// State of a running session.
 pub(super) struct Stage {

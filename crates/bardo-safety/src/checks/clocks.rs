@@ -1,6 +1,7 @@
 //! Do this machine's clock and the chain's time agree? Deadlines, expirations, windows of the limits and the age of prices
 //! all rest on the time. Where the two differ, one of them is wrong, and nobody can tell which: nothing is signed that could
-//! lose more. An exit or a revocation goes by the chain's time, which is what the chain compares its deadlines with.
+//! lose more. An exit or a revocation goes by the chain's time, which is what the chain compares its deadlines with. An order
+//! is not such an exit: one whose deadline follows a time that an endpoint made up could be filled for years.
 
 use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use bardo_base::fabric::Finding;
@@ -8,14 +9,15 @@ use bardo_base::model::{Check, RuleName};
 use golem_chain::network::{Network, NetworkKind};
 
 use crate::facts::Facts;
+use crate::framed::Framed;
 use crate::verdict::Verdict;
 
 /// Suggested remedy if the clocks differ.
 const SUGGESTION: &str = "Set this machine's clock by a time server. If it is right, the endpoint has stopped following the \
                           chain or lies about the time: remove it from the configuration.";
 
-/// The clocks; `None` where they agree, and on devnets, whose time is their own.
-pub fn check(facts: &Facts, network: &Network) -> Option<Verdict> {
+/// Returns the verdict on the clocks; `None` where they agree, and on devnets, whose time is their own.
+pub fn check(framed: &Framed, facts: &Facts, network: &Network) -> Option<Verdict> {
     let times = facts.times(network);
     if network.kind == NetworkKind::Devnet || times.agree() {
         return None;
@@ -26,7 +28,8 @@ pub fn check(facts: &Facts, network: &Network) -> Option<Verdict> {
         tolerance_seconds: times.tolerance,
         violations,
     };
-    if facts.reduce_only() || facts.takes_back() {
+    let exit = facts.reduce_only() && framed.order().is_none();
+    if exit || facts.takes_back() {
         return Some(Verdict::warned(Check::ChainHealth, finding(Vec::new())));
     }
     let by = times.machine.abs_diff(times.chain);
@@ -34,9 +37,95 @@ pub fn check(facts: &Facts, network: &Network) -> Option<Verdict> {
         RuleName::ClocksAgree,
         format_args!("this machine's clock and the chain's latest block within {} s", times.tolerance),
         format_args!("{by} s apart: {} by this machine, {} by the chain", times.machine, times.chain),
-        "the same once both show the same time; an exit or a revocation now",
+        "the same once both show the same time; an exit by a swap, or a revocation, now",
     )
     .with(Some(Figures::new(FigureUnit::Seconds, times.tolerance, by)));
     let blocked = Verdict::blocked(Check::ChainHealth, ErrorCode::ChainInconsistent, finding(vec![violation]));
     Some(blocked.suggesting(SUGGESTION))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, B256, Bytes, U256};
+
+    use super::*;
+    use crate::framed::{Frame, FramedOrder};
+    use crate::proposal::{Intent, SignedOrder};
+    use crate::sample;
+    use crate::simulate::Simulated;
+    use crate::typed::TypedMessage;
+    use bardo_base::model::{ActionClass, Phase};
+    use golem_chain::fork::{Changes, Pinned, Simulation};
+    use golem_chain::network::named;
+    use golem_protocols::uniswap::order::{Auction, Draft, Legs};
+
+    const ME: Address = Address::repeat_byte(1);
+
+    /// An exit by a swap, or by an order for fillers.
+    fn exit(by_order: bool) -> Framed {
+        let proposal = sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
+        if !by_order {
+            return Framed::new(sample::frame(proposal)).unwrap();
+        }
+        let draft = Draft {
+            reactor: Address::repeat_byte(2),
+            swapper: ME,
+            recipient: ME,
+            nonce: U256::from(1),
+            deadline: 2_000_000_000,
+            cosigner: Address::repeat_byte(3),
+            token_in: Address::repeat_byte(4),
+            token_out: Address::repeat_byte(5),
+            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
+            auction: Auction::CosignedTimes,
+        };
+        let message =
+            TypedMessage::UniswapxOrder { permit2: Address::repeat_byte(6), order: Box::new(draft.order().unwrap()) };
+        let mut proposal = proposal;
+        let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(7), arrival: None };
+        proposal.order = Some(Box::new(order));
+        let frame = Frame { order: Some(FramedOrder { message, signer: ME }), ..sample::frame(proposal) };
+        Framed::new(frame).unwrap()
+    }
+
+    /// What the check makes of a fair exit at these times: `None` for no verdict, else whether it blocks.
+    fn blocks(by_order: bool, machine: u64, chain: u64) -> Option<bool> {
+        let pinned = Pinned { chain_id: 1, number: 1, hash: B256::ZERO };
+        let facts = Facts {
+            asked: false,
+            now_millis: machine * 1_000,
+            block_time: chain,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: Ok(Default::default()),
+            portfolio: Ok(Default::default()),
+            simulation: Some(Simulated {
+                pinned,
+                gas_used: 1,
+                gas_cost: U256::ZERO,
+                class: ActionClass::ClosePosition,
+                leaves: false,
+                reduce_only: true,
+                takes_back: false,
+                moves: vec![],
+                paid: vec![],
+                simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+            }),
+        };
+        let network = named().iter().find(|network| network.chain_id == 1).unwrap();
+        check(&exit(by_order), &facts, network).map(|verdict| verdict.blocks())
+    }
+
+    #[test]
+    fn an_order_is_no_exit_by_a_time_that_one_of_two_clocks_denies() {
+        let (now, years) = (1_800_000_000, 3 * 365 * 86_400);
+        for by_order in [false, true] {
+            assert_eq!(blocks(by_order, now, now + 100), None, "the two agree");
+        }
+        for (machine, chain) in [(now, now + years), (now + years, now)] {
+            assert_eq!(blocks(false, machine, chain), Some(false), "a swap is an exit by any clock");
+            assert_eq!(blocks(true, machine, chain), Some(true), "fillers would have until the later time");
+        }
+    }
 }

@@ -52,8 +52,12 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         None => {}
     }
     let hours = &standing.policy.rules().active_hours;
-    let now = hour(facts, standing);
-    if !facts.takes_back() && !hours.contains(now) {
+    let by_both = hours_now(facts, standing);
+    let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !takes_back);
+    if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
+        // One of the two is wrong, and neither may open the hours or lock a position in by itself.
+        asks = Some(format!("this exit is outside {} by one of two clocks that differ", hours.words()));
+    } else if let Some(now) = closed {
         let opens = hours.opens_in(now);
         violations.push(
             Violation::new(
@@ -76,14 +80,12 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     Verdict::broken(Check::RateLimit, ErrorCode::SafetyRateLimited, violations)
 }
 
-/// The hour by which an action may act or not, in milliseconds since the Unix epoch: the machine's, unless a chain with the
-/// world's time contradicts it. A devnet's time is its own.
-fn hour(facts: &Facts, standing: &Standing<'_>) -> u64 {
+/// The hours by which an action may act or not, in milliseconds since the Unix epoch: the machine's, and the chain's where it
+/// contradicts that. A devnet's time is its own.
+fn hours_now(facts: &Facts, standing: &Standing<'_>) -> [u64; 2] {
     let network = standing.network.filter(|network| network.kind != NetworkKind::Devnet);
-    match network.map(|network| facts.times(network)) {
-        Some(times) if !times.agree() => times.chain.saturating_mul(1_000),
-        Some(_) | None => facts.now_millis,
-    }
+    let times = network.map(|network| facts.times(network)).filter(|times| !times.agree());
+    [facts.now_millis, times.map_or(facts.now_millis, |times| times.chain.saturating_mul(1_000))]
 }
 
 #[cfg(test)]

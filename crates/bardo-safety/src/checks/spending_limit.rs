@@ -185,8 +185,8 @@ fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &
 }
 
 /// Adds a violation if `until`, in seconds since the Unix epoch, exceeds the policy's maximum time. The time counts
-/// from [`Times::moment`]. An endpoint that claims a later block than the machine's clock can explain cannot extend an
-/// order, since only exits pass then.
+/// from [`Times::moment`]. An endpoint that claims a later block than the machine's clock can explain extends no order:
+/// `checks::clocks` lets only exits by a swap, and revocations, pass then.
 ///
 /// [`Times::moment`]: bardo_base::clock::Times::moment
 fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {

@@ -135,7 +135,7 @@ impl Pipeline {
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         // First, so that it names the error: limits and prices rest on the time.
-        verdicts.splice(0..0, clocks::check(&facts, ground.network()));
+        verdicts.splice(0..0, clocks::check(framed, &facts, ground.network()));
         if !verdicts.iter().any(Verdict::blocks) {
             verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
         }

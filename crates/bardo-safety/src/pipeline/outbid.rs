@@ -28,7 +28,7 @@ pub(super) enum OutbidError {
     #[error(transparent)]
     Sender(#[from] SenderError),
     /// The new fees are above what was shown and approved.
-    #[error("its fees would exceed the gas limit of the permit")]
+    #[error("its fees would exceed the maximum that the permit allows")]
     AboveBound,
     /// The account does not sign.
     #[error(transparent)]

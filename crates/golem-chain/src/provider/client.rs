@@ -218,14 +218,16 @@ impl ChainClient {
     /// highest tip, or by the base fee itself if that is more.
     ///
     /// # Errors
-    /// The failure of the first endpoint if none returns a price.
+    /// The failure of the first endpoint if none returns a price; with several endpoints, the failure to read the block on
+    /// which they agree.
     pub async fn gas_price(&self) -> Result<u128, ProviderError> {
         let base_fee = async {
             if !self.has_several_endpoints() {
-                return None;
+                return Ok::<_, ProviderError>(None);
             }
-            let head = self.agreed().get_block_by_number(BlockNumberOrTag::Latest).await.ok().flatten()?;
-            head.header.base_fee_per_gas.map(u128::from)
+            let head =
+                self.agreed().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+            Ok(head.and_then(|head| head.header.base_fee_per_gas).map(u128::from))
         };
         let (answers, base_fee) = futures::join!(self.ask_each::<U128>("eth_gasPrice", ()), base_fee);
         let mut failure = None;
@@ -239,7 +241,8 @@ impl ChainClient {
         prices.sort_unstable();
         let untold = || ProviderError::Decode { detail: SafeText::clean("no endpoint returns a gas price", 60) };
         let middle = *prices.get(prices.len() / 2).ok_or_else(|| failure.unwrap_or_else(untold))?;
-        Ok(base_fee
+        // Without the agreed base fee nothing would bound an answer.
+        Ok(base_fee?
             .map_or(middle, |base| middle.clamp(base, base.saturating_add(base.max(FeeRules::default().most_tip)))))
     }
 

@@ -451,8 +451,13 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
         State::Done | State::Reverted | State::Stopped { .. } => "The intent was not sent".to_owned(),
     };
     let note = if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") };
-    let explanation =
-        format!("{said}. At least {} {} will arrive on {}.{note}", plan.least, plan.symbol, plan.destination);
+    let arrives = match &committed.state {
+        State::Placed | State::Simulated | State::Unclear => {
+            format!(" At least {} {} is to arrive on {}.", plan.least, plan.symbol, plan.destination)
+        }
+        State::Done | State::Reverted | State::Stopped { .. } => String::new(),
+    };
+    let explanation = format!("{said}.{arrives}{note}");
     let output = Output {
         intent_id: plan.id.to_string(),
         status,
