@@ -316,7 +316,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
             "exit code 0, in the middle of a line",
         ),
         ("while True: say(type='idle')\n", LIMITS, "more than 200 lines in a second"),
-        ("while True: sys.stdout.write('x' * 65536)\n", LIMITS, "a line of more than 128 KiB"),
+        ("while True: sys.stdout.write('x' * 65536)\n", LIMITS, "a line longer than 128 KiB"),
         // Invalid UTF-8, and truncated objects, one after another.
         (
             "for n in range(40):\n    sys.stdout.buffer.write(b'\\xff\\xfe{\\n' if n % 2 == 0 else b'{\"type\":\"idle\"\\n')\n    \
