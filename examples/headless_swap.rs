@@ -12,7 +12,7 @@ use bardo::base::id::GolemId;
 use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
-use bardo::runtime::{self, Hands};
+use bardo::runtime::{self, SigningContext};
 use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::json;
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let rules = runtime::rules(&config, &opened, &ledger).await?;
     opened.world = opened.world.under(rules.clone());
     let picked = runtime::account::pick(&config, &opened.world)?.ok_or("no account is set up")?;
-    let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger)?);
+    let hands = SigningContext::of(runtime::account::locked(&picked, &opened, &ledger)?);
     let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await?;
     let orders = acting.pipeline.orders().cloned();
     let executor = Executor::new(ExecutorConfig {

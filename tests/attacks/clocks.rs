@@ -21,7 +21,7 @@ use bardo::engine::{self, ApprovalMode, Call, Catalog, Executor, Input, Status, 
 use bardo::fabric::Finding;
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::Consent;
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::{Pipeline, State};
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::stop::StopFile;
@@ -31,7 +31,7 @@ use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
 use crate::acting::{acting, executor};
-use crate::world::{ASKED, Hook, World, sandbox};
+use crate::world::{ASKED, Hook, TestHarness, sandbox};
 
 /// A chain whose blocks come with its own transactions, so that its time does not run ahead.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(71));
@@ -43,7 +43,7 @@ const HUNDRED: u64 = 100_000_000;
 
 /// An account with an engine around it, all by the clock of `world`, on a fresh ledger.
 struct Desk {
-    world: World,
+    world: TestHarness,
     pipeline: Pipeline,
     executor: Executor,
     _folder: tempfile::TempDir,
@@ -51,7 +51,7 @@ struct Desk {
 
 impl Desk {
     async fn on(kind: NetworkKind, account: usize) -> Self {
-        let world = World::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+        let world = TestHarness::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
         let mut network = world.client.network().clone();
         network.kind = kind;
         let devnet = SANDBOX.chains()[0].devnet.clone();
@@ -61,7 +61,7 @@ impl Desk {
         let lines = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_approval_above_usd = \"5000\"\n\
                      approve_first_seen = false\n";
         let keeper = Arc::new(Keeper::fixed(parse(lines, Path::new("policy.toml")).unwrap()));
-        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), [network]);
+        let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), [network]);
         let pipeline = world.pipeline_of(&client, Arc::new(rules), &store);
         let prices = PriceChain::for_chain(&client, &Default::default(), world.clock.clone()).unwrap();
         let chains = vec![WorldChain::new(client, prices)];
