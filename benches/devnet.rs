@@ -22,9 +22,6 @@ use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tokio::runtime::Runtime;
 
-#[path = "../tests/support/anvil.rs"]
-mod anvil;
-
 const START: u64 = 1_800_000_000;
 
 fn config(pace: Pace) -> SandboxConfig {
@@ -131,7 +128,7 @@ fn speak(criterion: &mut Criterion) {
     measure(criterion, &runtime, "over HTTP", &ProviderBuilder::default().connect_http(url).erased(), &quote);
     if std::env::var_os("BARDO_ANVIL").is_some() {
         let (_anvil, provider) = runtime.block_on(async {
-            let (process, provider) = anvil::start(&state, timestamp, chain_id).await;
+            let (process, provider) = bardo_testkit::anvil::start(&state, timestamp, chain_id).await;
             let _: serde_json::Value =
                 provider.raw_request("evm_setAutomine".into(), serde_json::json!([true])).await.expect("automine");
             (process, provider)

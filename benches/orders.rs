@@ -30,11 +30,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rusqlite::params;
 
-#[path = "../tests/pipeline/world.rs"]
-#[allow(dead_code)]
-mod world;
-
-use world::{TestHarness, devnet};
+use bardo_testkit::harness::{TestHarness, devnet};
 
 /// Number of open orders to follow.
 const OPEN: u64 = 1_000;

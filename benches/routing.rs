@@ -2,11 +2,6 @@
 //! on. Cold: in a new set of pools. Also a complete quote with all reads, over the pools of a devnet in this process,
 //! and our router compared with Uniswap's smart-order-router.
 
-#[path = "../tests/support/mainnet.rs"]
-mod mainnet;
-#[path = "../tests/support/side_by_side.rs"]
-mod side_by_side;
-
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -154,10 +149,10 @@ fn beside_the_sidecar(_: &mut Criterion) {
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let mainnet = mainnet::start(&anvil, std::path::Path::new(&sidecar)).await;
+        let mainnet = bardo_testkit::mainnet::start(&anvil, std::path::Path::new(&sidecar)).await;
         // The first run fills the caches of both; the second produces the table.
-        let _ = side_by_side::rows(&mainnet).await;
-        println!("{}", side_by_side::table(&side_by_side::rows(&mainnet).await));
+        let _ = bardo_testkit::side_by_side::rows(&mainnet).await;
+        println!("{}", bardo_testkit::side_by_side::table(&bardo_testkit::side_by_side::rows(&mainnet).await));
     });
 }
 

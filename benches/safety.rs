@@ -20,19 +20,13 @@ use bardo::safety::{PayloadError, SigningPayload};
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures::future::BoxFuture;
 
-#[path = "../tests/support/anvil.rs"]
-mod anvil;
-#[path = "../tests/pipeline/world.rs"]
-#[allow(dead_code)]
-mod world;
-
-use world::{ASKED, TestHarness};
+use bardo_testkit::harness::{ASKED, TestHarness};
 
 /// Account that signs as custody does and records the time, but returns no signature, so that the chain stays
 /// unchanged.
 #[derive(Debug)]
 struct UpToTheSignature {
-    wallet: Arc<world::Wallet>,
+    wallet: Arc<bardo_testkit::harness::Wallet>,
     signed: Mutex<Option<(Instant, Signed)>>,
 }
 
@@ -109,7 +103,7 @@ fn pipeline(criterion: &mut Criterion) {
     group.bench_function("eth_call, in process", |bencher| bencher.iter(&in_process));
     if std::env::var_os("BARDO_ANVIL").is_some() {
         let (state, timestamp, chain_id) = runtime.block_on(world.state());
-        let (_anvil, provider) = runtime.block_on(anvil::start(&state, timestamp, chain_id));
+        let (_anvil, provider) = runtime.block_on(bardo_testkit::anvil::start(&state, timestamp, chain_id));
         let over_http = call(provider);
         group.bench_function("eth_call, anvil over HTTP", |bencher| bencher.iter(&over_http));
     }

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::devnet_process::{Devnet, ask};
 use crate::endpoints::end_with_this_process;
 use crate::real_network::RealNetwork;
+use bardo_testkit::devnet::{Devnet, ask};
 
 /// Devnet of all cases here, which makes a block for each transaction.
 pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| {

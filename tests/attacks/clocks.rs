@@ -30,8 +30,8 @@ use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
-use crate::acting::{acting, executor};
-use crate::world::{ASKED, Hook, TestHarness, sandbox};
+use bardo_testkit::acting::{acting, executor};
+use bardo_testkit::harness::{ASKED, Hook, TestHarness, sandbox};
 
 /// A chain whose blocks come with its own transactions, so that its time does not run ahead.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(71));

@@ -21,8 +21,8 @@ use bardo::chain::provider::{ChainClient, ConnectRules};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use crate::devnet_process::{Devnet, ask, program};
-use crate::lying_rpc::{Heard, Lie, LyingRpc};
+use bardo_testkit::devnet::{Devnet, ask, program};
+use bardo_testkit::lying_rpc::{Heard, Lie, LyingRpc};
 
 /// Devnet of these cases, and the lock for using its account.
 pub(crate) struct Chain {

@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::golem_world::{GolemHarness, permit, swap};
+use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
 
 fn code(answer: &ToolResponse) -> Option<ErrorCode> {
     answer.error.as_ref().map(|error| error.code())
@@ -134,7 +134,7 @@ async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() 
     assert_eq!(bob.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
     let sold = house.executor("operator", "trade-executor").call(sale("0.01")).await;
     assert_eq!(sold.status, Status::Success, "{sold:#?}");
-    crate::proof::lift(house.stop.path().parent().unwrap());
+    bardo_testkit::proof::lift(house.stop.path().parent().unwrap());
     assert_eq!(ada.call("preview_action", swap("WETH", "USDC", "0.01")).await.status, Status::Simulated);
 
     // Without a flatten of the operator it stops everything.

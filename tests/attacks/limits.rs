@@ -70,7 +70,7 @@ mod exits_and_failures {
     use bardo::store::{Store, StoreConfig};
     use serde_json::{Value, json};
 
-    use crate::golem_world::{GolemHarness, permit, swap};
+    use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
 
     async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
         let previewed = golem.call("preview_action", action).await;
@@ -395,32 +395,30 @@ mod exits_and_failures {
         assert_eq!(book.reserves(lines, by_hand).await, [""; 0], "the operator is asked");
     }
 
-    impl GolemHarness {
-        /// From now on another process reserves an action of this account whenever one is about to be reserved: after
-        /// every check, in the same transaction. It counts for 60 dollars, and sells the same value if it is an exit.
-        fn reserve_beside(&self, exit: bool) {
-            let [ledger] = &std::fs::read_dir(self.folder.path().join("data/ledger")).unwrap().collect::<Vec<_>>()[..]
-            else {
-                panic!()
-            };
-            let database = rusqlite::Connection::open(ledger.as_ref().unwrap().path().join("ledger.db")).unwrap();
-            let (account, kind) = (self.world.account.unwrap(), i32::from(exit));
-            let (spent, year_2100) = (if exit { 1 } else { 60_000_000 }, 4_102_444_800_000_u64);
-            let beside = format!(
-                "BEGIN
-                     INSERT INTO ledger_reservation
-                         (id, call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, traded, state)
-                     SELECT 1000000, 'beside', 'trudy', 31337, '{account}', {kind}, 1, {spent}, {year_2100}, 0, 'open'
-                     WHERE NOT EXISTS (SELECT 1 FROM ledger_reservation WHERE id = 1000000);
-                     INSERT INTO ledger_moved (reservation, chain_id, token, micros)
-                     SELECT 1000000, 31337, 'native', 60000000
-                     WHERE NOT EXISTS (SELECT 1 FROM ledger_moved WHERE reservation = 1000000);
-                 END"
-            );
-            for event in ["INSERT", "UPDATE"] {
-                let made = format!("CREATE TRIGGER beside_{event} BEFORE {event} ON ledger_clock {beside}");
-                database.execute_batch(&made).unwrap();
-            }
+    /// From now on another process reserves an action of this account whenever one is about to be reserved: after
+    /// every check, in the same transaction. It counts for 60 dollars, and sells the same value if it is an exit.
+    fn reserve_beside(house: &GolemHarness, exit: bool) {
+        let [ledger] = &std::fs::read_dir(house.folder.path().join("data/ledger")).unwrap().collect::<Vec<_>>()[..]
+        else {
+            panic!()
+        };
+        let database = rusqlite::Connection::open(ledger.as_ref().unwrap().path().join("ledger.db")).unwrap();
+        let (account, kind) = (house.world.account.unwrap(), i32::from(exit));
+        let (spent, year_2100) = (if exit { 1 } else { 60_000_000 }, 4_102_444_800_000_u64);
+        let beside = format!(
+            "BEGIN
+                 INSERT INTO ledger_reservation
+                     (id, call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, traded, state)
+                 SELECT 1000000, 'beside', 'trudy', 31337, '{account}', {kind}, 1, {spent}, {year_2100}, 0, 'open'
+                 WHERE NOT EXISTS (SELECT 1 FROM ledger_reservation WHERE id = 1000000);
+                 INSERT INTO ledger_moved (reservation, chain_id, token, micros)
+                 SELECT 1000000, 31337, 'native', 60000000
+                 WHERE NOT EXISTS (SELECT 1 FROM ledger_moved WHERE reservation = 1000000);
+             END"
+        );
+        for event in ["INSERT", "UPDATE"] {
+            let made = format!("CREATE TRIGGER beside_{event} BEFORE {event} ON ledger_clock {beside}");
+            database.execute_batch(&made).unwrap();
         }
     }
 
@@ -432,7 +430,7 @@ mod exits_and_failures {
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.04")).await;
         assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
         assert_ne!(previewed.data.as_ref().unwrap()["approval"], "approval", "{previewed:#?}");
-        house.reserve_beside(true);
+        reserve_beside(&house, true);
         let refused = golem.call("commit_action", permit(&previewed)).await;
         assert_eq!(code(&refused), Some(ErrorCode::SafetySpendingLimitExceeded), "{refused:#?}");
         let why = serde_json::to_string(&refused.error).unwrap();
@@ -456,7 +454,7 @@ mod exits_and_failures {
             action["params"].as_object_mut().unwrap().remove("amount");
             let previewed = golem.call("preview_action", action).await;
             assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
-            house.reserve_beside(false);
+            reserve_beside(&house, false);
             let refused = golem.call("commit_action", permit(&previewed)).await;
             assert_eq!(code(&refused), Some(code_of), "{refused:#?}");
             let why = serde_json::to_string(&refused.error).unwrap();

@@ -42,9 +42,9 @@ use futures::future::BoxFuture;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
-use crate::proof::proof;
 use crate::real_network::{self, RealNetwork};
-use crate::world::TestHarness;
+use bardo_testkit::harness::TestHarness;
+use bardo_testkit::proof::proof;
 
 const PASSWORD: &str = "correct horse battery";
 const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";

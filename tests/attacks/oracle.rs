@@ -15,10 +15,10 @@ use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use serde_json::{Value, json};
 
-use crate::devnet_process::ask;
 use crate::endpoints::{Attack, chain};
-use crate::golem_world::{GolemHarness, permit, swap};
-use crate::world::{Hook, TestHarness};
+use bardo_testkit::devnet::ask;
+use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
+use bardo_testkit::harness::{Hook, TestHarness};
 
 const ORACLE: Address = address!("0x0000000000000000000000000000000000f0ac1e");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
@@ -168,7 +168,7 @@ async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, us
     let world = TestHarness::new(8).await;
     let oracle = Address::repeat_byte(0x0c);
     let set = move |slot: U256, value: U256| async move {
-        crate::world::devnet().devnet.run(move |chain| chain.set_storage_at(oracle, slot, value)).await
+        bardo_testkit::harness::devnet().devnet.run(move |chain| chain.set_storage_at(oracle, slot, value)).await
     };
     for number in 0..3 {
         set(U256::from(number), U256::ZERO).await.unwrap();
@@ -176,7 +176,7 @@ async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, us
     set(U256::ZERO, U256::from(MODEST)).await.unwrap();
     let rollup = world.as_rollup(oracle, runtime()).await;
     let proposal = world.swap(100_000_000).await;
-    let preview = rollup.preview(proposal, world.wallet.clone(), crate::world::ASKED).await.unwrap();
+    let preview = rollup.preview(proposal, world.wallet.clone(), bardo_testkit::harness::ASKED).await.unwrap();
     let signed = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&signed);
     *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {

@@ -550,7 +550,7 @@ mod unfed_purchases {
     use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
 
     use super::*;
-    use crate::golem_world::{GolemHarness, swap};
+    use bardo_testkit::golem_harness::{GolemHarness, swap};
 
     /// Address of UNI in the harness below, whose prices do not know it: the devnet's addresses follow from its seed.
     static UNFED: OnceLock<Address> = OnceLock::new();
@@ -611,8 +611,8 @@ mod late_quotes {
     use serde_json::json;
 
     use super::*;
-    use crate::golem_world::{GolemHarness, swap};
-    use crate::world::Shifted;
+    use bardo_testkit::golem_harness::{GolemHarness, swap};
+    use bardo_testkit::harness::Shifted;
 
     /// Quote source that delays each quote by this many milliseconds of the shared clock.
     #[derive(Debug)]
@@ -696,8 +696,8 @@ mod bent_trades {
     use bardo::sandbox::SandboxChain;
 
     use super::*;
-    use crate::golem_world::{GolemHarness, permit, swap};
-    use crate::world::{FEE as TRADED, Hook, TestHarness, sandbox};
+    use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
+    use bardo_testkit::harness::{FEE as TRADED, Hook, TestHarness, sandbox};
 
     /// Dollars that move a pool of ten million by several percent.
     const BENDING: u64 = 3_000_000;

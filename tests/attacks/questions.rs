@@ -22,8 +22,8 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
-use crate::devnet_process::{Devnet, ask, program};
-use crate::proof::proof;
+use bardo_testkit::devnet::{Devnet, ask, program};
+use bardo_testkit::proof::proof;
 
 /// First account of the development mnemonic, with which the binary signs on devnets.
 const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use alloy::primitives::Address;
 use serde_json::{Value, json};
 
-use crate::devnet_process::{Devnet, ask, program};
-use crate::lying_rpc::LyingRpc;
+use bardo_testkit::devnet::{Devnet, ask, program};
+use bardo_testkit::lying_rpc::LyingRpc;
 
 /// Chain id that no known network has.
 pub const CHAIN_ID: i64 = 424_242;

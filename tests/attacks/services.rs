@@ -9,9 +9,9 @@ use bardo::fabric::Fabric;
 use bardo::runtime::{self, data::DataFolder};
 use serde_json::{Value, json};
 
-use crate::devnet_process::Devnet;
-use crate::golem_world::GolemHarness;
-use crate::lying_rpc::LyingRpc;
+use bardo_testkit::devnet::Devnet;
+use bardo_testkit::golem_harness::GolemHarness;
+use bardo_testkit::lying_rpc::LyingRpc;
 
 /// Returns the ids of the devnet's chains that get an order service, and of those that get an intent service. The
 /// endpoint of the second chain describes only the chains that `keeps` accepts.

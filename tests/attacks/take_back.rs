@@ -17,9 +17,9 @@ use bardo::safety::simulate::Surroundings;
 use bardo::sandbox::plan::Token;
 use serde_json::{Value, json};
 
-use crate::devnet_process::ask;
 use crate::endpoints::{Attack, account, allowances, balances, chain, code, sent, token};
-use crate::golem_world::{GolemHarness, permit};
+use bardo_testkit::devnet::ask;
+use bardo_testkit::golem_harness::{GolemHarness, permit};
 
 const ME: Address = address!("00000000000000000000000000000000000000a1");
 const TOKEN: Address = address!("00000000000000000000000000000000000000a2");
@@ -258,7 +258,7 @@ fn never(attack: &Attack, tool: &str, params: &Value) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn raised(lie: fn() -> crate::lying_rpc::Lie, level: &str) -> Attack {
+fn raised(lie: fn() -> bardo_testkit::lying_rpc::Lie, level: &str) -> Attack {
     let attack = Attack::new(1, 0, lie());
     attack.run(&["halt", "--level", level]);
     attack

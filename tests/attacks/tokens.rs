@@ -28,8 +28,8 @@ use bardo::sandbox::plan::Token;
 use bardo::store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
-use crate::golem_world::{GolemHarness, permit, swap};
-use crate::world::{Hook, TestHarness, cents, sandbox};
+use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
+use bardo_testkit::harness::{Hook, TestHarness, cents, sandbox};
 
 /// `PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`: every call returns one, or true, and nothing moves.
 const SAYS_TRUE: &str = "0x60015f5260205ff3";

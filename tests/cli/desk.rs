@@ -9,8 +9,8 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
 use crate::devnet::{Running, start};
-use crate::devnet_process::ask;
 use crate::{bardo, run};
+use bardo_testkit::devnet::ask;
 
 /// Envelope and exit code of a call.
 pub type Answer = (Value, i32);

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use serde_json::json;
 
-pub use crate::devnet_process::Devnet as Running;
-use crate::devnet_process::ask;
 use crate::{bardo, run};
+pub use bardo_testkit::devnet::Devnet as Running;
+use bardo_testkit::devnet::ask;
 
 pub fn start() -> Running {
     Running::start("0", 7)

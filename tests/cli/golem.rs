@@ -414,7 +414,7 @@ fn a_halt_from_outside_stops_a_running_show() {
 #[cfg(unix)]
 #[test]
 fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
-    if !crate::python::python() {
+    if !bardo_testkit::python::python() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -487,7 +487,7 @@ fn a_golem_has_a_name_of_its_own() {
 #[cfg(unix)]
 #[test]
 fn without_a_screen_a_brain_need_not_wait_for_nobody() {
-    if !crate::python::python() {
+    if !bardo_testkit::python::python() {
         return;
     }
     let home = tempfile::tempdir().unwrap();

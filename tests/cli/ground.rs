@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::devnet_process::ask;
+use bardo_testkit::devnet::ask;
 
 /// Balance of the account in raw units, according to the token itself.
 fn balance(desk: &Desk, symbol: &str) -> u128 {

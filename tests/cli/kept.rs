@@ -14,8 +14,8 @@ use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
-use crate::devnet_process::{Devnet, ask};
 use crate::{bardo, run};
+use bardo_testkit::devnet::{Devnet, ask};
 
 /// First account of the development mnemonic.
 const ALICE: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

@@ -17,9 +17,6 @@ mod decisions;
 mod desk;
 #[cfg(unix)]
 mod devnet;
-#[cfg(unix)]
-#[path = "../support/devnet.rs"]
-mod devnet_process;
 mod doctor;
 mod documents;
 #[cfg(unix)]
@@ -35,19 +32,11 @@ mod hands;
 mod kept;
 #[cfg(unix)]
 mod keys;
-#[path = "../support/liar.rs"]
-mod liar;
-#[cfg(unix)]
-#[path = "../support/outside.rs"]
-mod outside;
 #[cfg(unix)]
 mod paper;
 #[cfg(unix)]
 mod permits;
 mod policy;
-#[cfg(unix)]
-#[path = "../support/python.rs"]
-mod python;
 mod quotes;
 #[cfg(unix)]
 mod rare;

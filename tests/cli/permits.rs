@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::desk::{Desk, ended, swap};
 use crate::writes::{envelope_is, expect};
-use crate::{bardo, outside, run};
+use crate::{bardo, run};
 
 #[test]
 fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
@@ -75,7 +75,7 @@ fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
 fn send(desk: &Desk, to: Address, call: impl SolCall) {
     let party = Party::development_accounts().unwrap().swap_remove(0);
     assert_eq!(party.address(), desk.account().parse::<Address>().unwrap());
-    let transaction = outside::call(desk.nonce("latest"), to, call);
+    let transaction = bardo_testkit::outside::call(desk.nonce("latest"), to, call);
     let raw = hex::encode_prefixed(party.sign(transaction).unwrap().encoded_2718());
     let hash = desk.ask("eth_sendRawTransaction", json!([raw]));
     assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");

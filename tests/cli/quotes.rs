@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::devnet::{Running, start};
-use crate::liar::{Liar, Lie, with_body};
 use crate::{bardo, run};
+use bardo_testkit::liar::{Liar, Lie, with_body};
 
 const KEY: &str = "key-secret-41";
 
@@ -40,7 +40,7 @@ impl Desk {
     /// Number of transactions that the first development account has sent.
     fn sent(&self) -> Value {
         let account = self.devnet.described["chains"][0]["accounts"][0].clone();
-        crate::devnet_process::ask(self.devnet.url(0), "eth_getTransactionCount", json!([account, "latest"]))
+        bardo_testkit::devnet::ask(self.devnet.url(0), "eth_getTransactionCount", json!([account, "latest"]))
     }
 }
 

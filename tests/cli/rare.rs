@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::call::{call, expect};
 use crate::desk::Desk;
-use crate::liar::{Liar, Lie};
+use bardo_testkit::liar::{Liar, Lie};
 
 impl Desk {
     fn told(&self, tool: &str, params: Value, more: &[&str]) -> (Value, i32) {

@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::desk::{Answer, Desk, ended, swap};
-use crate::devnet_process::ask;
 use crate::{bardo, run};
+use bardo_testkit::devnet::ask;
 
 /// Category of `001`, group of `000`, status and exit code of the specification.
 const CODES: [(&str, &str, &str, &str, i32); 31] = [

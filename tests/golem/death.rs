@@ -18,7 +18,7 @@ use bardo::sandbox::market;
 use bardo::sandbox::plan::{Token, Venue};
 use bardo::sandbox::target::{Asset, Shock};
 
-use crate::world::{GolemHarness, permit, swap};
+use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
 
 const DWELL: u64 = 10_000;
 

@@ -8,7 +8,7 @@ use bardo::fabric::EventKind;
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 
-use crate::devnet::Devnet;
+use bardo_testkit::devnet::Devnet;
 
 /// Number of awaited heartbeats: by the third, two seconds each, a scenario's first event would have happened.
 const HEARTBEATS: usize = 3;

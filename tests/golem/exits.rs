@@ -10,7 +10,7 @@ use bardo::sandbox::target::Asset;
 use serde_json::Value;
 
 use crate::death::{bend_the_pools, fall};
-use crate::world::{GolemHarness, permit, swap};
+use bardo_testkit::golem_harness::{GolemHarness, permit, swap};
 
 /// The demo preset, without a practical limit on tool calls.
 const DEMO: &str = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n";

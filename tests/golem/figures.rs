@@ -20,7 +20,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::gates::{PHASES, WIDE, rules, trade, tried};
-use crate::world::GolemHarness;
+use bardo_testkit::golem_harness::GolemHarness;
 
 /// The operator's own limit per trade here, in dollars. Cautious leaves half of it.
 const ONE: f64 = 400_000.0;

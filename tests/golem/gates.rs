@@ -15,7 +15,7 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::world::{GolemHarness, permit};
+use bardo_testkit::golem_harness::{GolemHarness, permit};
 
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 pub const PHASES: [Phase; 5] = [Phase::Thriving, Phase::Cautious, Phase::Defensive, Phase::Survival, Phase::Terminal];

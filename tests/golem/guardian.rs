@@ -12,7 +12,7 @@ use bardo::sandbox::plan::Token;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::world::{GolemHarness, swap};
+use bardo_testkit::golem_harness::{GolemHarness, swap};
 
 /// The demo preset with a lower hot lane, so that amounts above it are still below the largest trade.
 const LOW_LANE: &str = "preset = \"demo\"\n[spending_limits]\nhot_lane = \"500\"\n";
@@ -26,7 +26,7 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
     let data = previewed.data.as_ref().unwrap();
     assert_eq!(data["approval"], "approval");
     assert!(data["reasons"].to_string().contains("above the hot lane"), "{}", data["reasons"]);
-    let offered = golem.call("commit_action", crate::world::permit(&previewed)).await;
+    let offered = golem.call("commit_action", bardo_testkit::golem_harness::permit(&previewed)).await;
     assert_eq!(offered.error.unwrap().code(), ErrorCode::ApprovalRequired);
     assert_eq!(house.acting.approve, ApprovalMode::Never);
 }

@@ -254,7 +254,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
 async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() {
     let home = tempfile::tempdir().unwrap();
     let file = stop_file(home.path());
-    let lift = || crate::proof::lift(file.path().parent().unwrap());
+    let lift = || bardo_testkit::proof::lift(file.path().parent().unwrap());
 
     let mut house = GolemHarness::open(home.path()).await;
     let mut program = Program::new(env!("CARGO_BIN_EXE_bardo"));

@@ -2,8 +2,6 @@
 
 mod agent;
 mod death;
-#[path = "../support/devnet.rs"]
-mod devnet;
 mod elsewhere;
 mod exits;
 mod figures;
@@ -20,11 +18,6 @@ mod moments;
 mod pi;
 mod poison;
 mod process;
-#[path = "../support/proof.rs"]
-mod proof;
-#[path = "../support/python.rs"]
-mod python;
 mod roles;
 mod shows;
 mod transfer;
-mod world;

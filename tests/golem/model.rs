@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::world::{GolemHarness, drain};
+use bardo_testkit::golem_harness::{GolemHarness, drain};
 
 pub const KEY: &str = "sk-test-0123456789";
 
@@ -659,7 +659,7 @@ async fn each_tick_brings_its_goal_its_offers_and_its_past() {
     life.words.send(SafeText::clean("and now?", 40)).await.unwrap();
     let asked = server.asked_times(3).await;
     let system = asked[2].1["system"].as_str().unwrap();
-    assert!(system.contains(crate::world::GOAL) && system.contains("Never hold UNI."), "{system}");
+    assert!(system.contains(bardo_testkit::golem_harness::GOAL) && system.contains("Never hold UNI."), "{system}");
     let words: std::collections::BTreeSet<&str> =
         system.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').collect();
     let names = ALL_TOOL_DEFS.iter().map(|def| def.meta.name);

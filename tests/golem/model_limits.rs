@@ -6,7 +6,7 @@ use bardo::golem::brain::model::{ModelSetup, Style};
 use serde_json::json;
 
 use crate::model::{Server, Step, brain, mark_in, setup};
-use crate::world::GolemHarness;
+use bardo_testkit::golem_harness::GolemHarness;
 
 const STYLES: [Style; 2] = [Style::Openai, Style::Anthropic];
 

@@ -15,7 +15,7 @@ use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
 use serde_json::{Value, json};
 
-use crate::world::GolemHarness;
+use bardo_testkit::golem_harness::GolemHarness;
 
 /// The market's longest wave peaks at every multiple of this age, in seconds, and so does the shortest.
 const APART: u64 = 900;

@@ -14,7 +14,7 @@ use bardo::sandbox::plan::Token;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
-use crate::world::{GolemHarness, drain, permit, swap};
+use bardo_testkit::golem_harness::{GolemHarness, drain, permit, swap};
 
 fn code(response: &ToolResponse) -> ErrorCode {
     response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}")).code()

@@ -12,7 +12,7 @@ use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::contracts::Contract;
 use serde_json::{Value, json};
 
-use crate::world::{GolemHarness, drain, permit};
+use bardo_testkit::golem_harness::{GolemHarness, drain, permit};
 
 const ATTACKER: &str = "0x00000000000000000000000000000000DeaDBeef";
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";

@@ -17,8 +17,8 @@ use bardo::safety::approval::{AskedBy, OperatorAnswer};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
-use crate::python::python;
-use crate::world::{GolemHarness, Life, drain};
+use bardo_testkit::golem_harness::{GolemHarness, Life, drain};
+use bardo_testkit::python::python;
 
 const LIMITS: ProcessLimits =
     ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50, ticks: None };
@@ -191,7 +191,7 @@ async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
         .filter(|(at, _)| !matches!(at, 0 | 3))
         .map(|(_, one)| one)
         .collect();
-    let wanted = json!(["ethereum", 31_337, 6, crate::world::GOAL, 5, 1, null, 2]);
+    let wanted = json!(["ethereum", 31_337, 6, bardo_testkit::golem_harness::GOAL, 5, 1, null, 2]);
     assert_eq!(rest, wanted.as_array().unwrap().iter().collect::<Vec<_>>());
     life.leave().await;
 }

@@ -11,7 +11,7 @@ use bardo::sandbox::plan::Token;
 use serde_json::{Value, json};
 
 use crate::last_will::databases;
-use crate::world::{GolemHarness, permit};
+use bardo_testkit::golem_harness::{GolemHarness, permit};
 
 /// Recipient without any relation to this wallet.
 const FRIEND: Address = address!("00000000000000000000000000000000000f41e4");

@@ -17,13 +17,13 @@ use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::onchain_policy;
 use serde_json::{Value, json};
 
-use crate::proxy::{Fate, Proxy};
-use crate::world::TestHarness;
+use bardo_testkit::harness::TestHarness;
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_word_gives_and_takes_no_rules() {
     let world = TestHarness::new(0).await;
-    let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
+    let served = server::serve(bardo_testkit::harness::devnet().devnet.clone(), 0).await.unwrap();
     // Result of Multicall3 for the first four calls: there are no rules, whatever the rest is.
     let nothing = IMulticall3::Result { success: true, returnData: Bytes::from(U256::ZERO.abi_encode()) };
     let lie = json!(Bytes::from(IMulticall3::aggregate3Call::abi_encode_returns(&vec![nothing; 4])));
@@ -62,7 +62,7 @@ fn lie(method: &str) -> Option<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
     let world = TestHarness::new(0).await;
-    let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
+    let served = server::serve(bardo_testkit::harness::devnet().devnet.clone(), 0).await.unwrap();
     let head = world.client.provider().get_block_number().await.unwrap() + 10;
     let block = json!({"number": format!("{head:#x}"), "timestamp": format!("{:#x}", SystemClock.now_seconds())});
     let told = move |method: &str, _| match method {

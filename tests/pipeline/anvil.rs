@@ -12,8 +12,8 @@ use bardo::abi::erc20::Erc20;
 use bardo::chain::network::Contract;
 use serde_json::{Value, json};
 
-use crate::support;
-use crate::world::{TestHarness, description};
+use bardo_testkit::anvil;
+use bardo_testkit::harness::{TestHarness, description};
 
 const SWAP: &str = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.25","chain":"ethereum"}"#;
 
@@ -37,7 +37,7 @@ async fn ask<C: SolCall>(provider: &DynProvider, to: Address, call: C) -> C::Ret
 async fn a_swap_over_anvil_does_what_it_claims_once() {
     let world = TestHarness::new(0).await;
     let (state, timestamp, chain_id) = world.state().await;
-    let (anvil, provider) = support::start(&state, timestamp, chain_id).await;
+    let (anvil, provider) = anvil::start(&state, timestamp, chain_id).await;
     provider.raw_request::<_, Value>("evm_setAutomine".into(), [true]).await.unwrap();
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("book.json"), serde_json::to_string(&description()).unwrap()).unwrap();

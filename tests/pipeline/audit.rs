@@ -28,9 +28,9 @@ use bardo::sandbox::keys::Party;
 use bardo::store::{Store, StoreConfig};
 use tokio::sync::watch;
 
-use crate::acting::{acting, executor, ruled, seen};
-use crate::proof::{lift, proof};
-use crate::world::{ASKED, Hook, TestHarness, cents, leg};
+use bardo_testkit::acting::{acting, executor, ruled, seen};
+use bardo_testkit::harness::{ASKED, Hook, TestHarness, cents, leg};
+use bardo_testkit::proof::{lift, proof};
 
 const HUNDRED: u64 = 100_000_000;
 

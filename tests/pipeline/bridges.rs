@@ -32,7 +32,7 @@ use bardo::store::{Store, StoreError};
 use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, still};
+use bardo_testkit::engine::{Engine, still};
 
 /// Sent amount: 100 USDC.
 const AMOUNT: u64 = 100_000_000;

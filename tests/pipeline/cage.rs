@@ -10,7 +10,7 @@ use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
 use bardo::safety::proposal::{Intent, Proposal, Purpose};
 
-use crate::world::{TestHarness, devnet, leg};
+use bardo_testkit::harness::{TestHarness, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
 

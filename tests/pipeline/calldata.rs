@@ -11,7 +11,7 @@ use bardo::safety::calldata::read;
 use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Purpose};
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version, WHOLE_BALANCE};
 
-use crate::world::{TestHarness, leg};
+use bardo_testkit::harness::{TestHarness, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);

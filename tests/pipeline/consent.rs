@@ -24,7 +24,7 @@ use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
 use crate::led::unlocked;
-use crate::world::{ASKED, Hook, TestHarness};
+use bardo_testkit::harness::{ASKED, Hook, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 

@@ -24,8 +24,8 @@ use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
 use bardo::store::{Store, StoreConfig};
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path as Hops, Swap, THE_ROUTER, V3Path, Version};
 
-use crate::acting::ruled;
-use crate::world::{ASKED, TestHarness, leg, trade};
+use bardo_testkit::acting::ruled;
+use bardo_testkit::harness::{ASKED, TestHarness, leg, trade};
 
 const FILE: &str = "BARDO_TEST_CROWD";
 const KIND: &str = "BARDO_TEST_CROWD_KIND";

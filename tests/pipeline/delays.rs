@@ -11,7 +11,7 @@ use bardo::safety::approval::{ApprovalNeed, ApprovalQueue, Decision};
 use futures::future::BoxFuture;
 use futures::poll;
 
-use crate::world::{ASKED, TestHarness};
+use bardo_testkit::harness::{ASKED, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 const DELAY: u64 = 300_000;

@@ -29,7 +29,7 @@ use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{TestHarness, devnet};
+use bardo_testkit::harness::{TestHarness, devnet};
 
 const USDC: u64 = 1_000_000;
 

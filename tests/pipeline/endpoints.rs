@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 use crate::bridges::Bridge;
 use crate::orders::{Desk, Manner, UsedNonce, order, signed};
-use crate::proxy::{Fate, Proxy};
-use crate::world::devnet;
+use bardo_testkit::harness::devnet;
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 /// An honest endpoint, and one that lies about `method`.
 struct Endpoints {

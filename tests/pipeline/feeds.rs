@@ -21,8 +21,8 @@ use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::acting::{acting, executor, ruled};
-use crate::world::{TestHarness, sandbox};
+use bardo_testkit::acting::{acting, executor, ruled};
+use bardo_testkit::harness::{TestHarness, sandbox};
 
 /// Devnet of this file: other tests cannot use one without prices.
 static FED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));

@@ -17,7 +17,7 @@ use bardo::uniswap::router::{Command, Exactness, Execution, Swap, Version};
 
 use crate::gates::proposed;
 use crate::orders::{Desk, Manner};
-use crate::world::{TestHarness, leg};
+use bardo_testkit::harness::{TestHarness, leg};
 
 /// A hundred USDC.
 const HUNDRED: u64 = 100_000_000;
@@ -49,8 +49,15 @@ fn whole(raw: U256, decimals: u32) -> String {
     if rest.is_empty() { whole.to_string() } else { format!("{whole}.{rest}") }
 }
 
-impl TestHarness {
+/// Amounts as the checks report them.
+trait Amounts {
     /// Raw units of USDC, with six decimals.
+    fn in_usdc(&self, raw: u64) -> String;
+    /// Raw units of WETH, with 18 decimals.
+    fn in_weth(&self, raw: U256) -> String;
+}
+
+impl Amounts for TestHarness {
     fn in_usdc(&self, raw: u64) -> String {
         format!("{} USDC ({})", whole(U256::from(raw), 6), self.contract_of(&self.usdc))
     }

@@ -21,7 +21,7 @@ use bardo::safety::simulate::{order_faults, reactor_role};
 use bardo::safety::typed::TypedMessage;
 use bardo::uniswap::order::{Auction, Draft, Legs, Order, OrderKind};
 
-use crate::world::{TestHarness, devnet, trade};
+use bardo_testkit::harness::{TestHarness, devnet, trade};
 
 const AMOUNT: u64 = 100_000_000;
 

@@ -9,7 +9,7 @@ use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
 use crate::orders::{Desk, Manner, order};
-use crate::world::TestHarness;
+use bardo_testkit::harness::TestHarness;
 
 const TAKEN: u64 = 100_000_000;
 

@@ -28,9 +28,9 @@ use bardo::uniswap::order::OrderKind;
 
 use crate::endpoints::connect;
 use crate::orders::{Desk, Manner, order};
-use crate::proxy::{Fate, Proxy};
 use crate::sends::SEND;
-use crate::world::{ASKED, Hook, TOOL, TestHarness, devnet};
+use bardo_testkit::harness::{ASKED, Hook, TOOL, TestHarness, devnet};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 const HUNDRED: u64 = 100_000_000;
 

@@ -25,7 +25,7 @@ use bardo::safety::signing_payload::PayloadParts;
 use serde_json::json;
 
 use crate::bridges::Bridge;
-use crate::world::{TestHarness, leg};
+use bardo_testkit::harness::{TestHarness, leg};
 
 /// Opinion about a payload like the previewed one, with another declared arrival.
 async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnOnce(&mut Arrival)) -> (bool, String) {

@@ -16,8 +16,8 @@ use bardo::safety::queue_key::QueueKey;
 use bardo::session::questions::{Confirmation, OperatorAnswer};
 use bardo::store::{Store, StoreConfig};
 
-use crate::proof::proof;
-use crate::world::TestHarness;
+use bardo_testkit::harness::TestHarness;
+use bardo_testkit::proof::proof;
 
 const HUNDRED: u64 = 100_000_000;
 

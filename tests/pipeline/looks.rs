@@ -9,7 +9,7 @@ use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
 use crate::orders::{Desk, Manner, order};
-use crate::world::devnet;
+use bardo_testkit::harness::devnet;
 
 /// Second of its card.
 fn seen_at(record: &Record) -> u64 {

@@ -19,7 +19,6 @@
 //! | concurrent swaps use up each other's allowance | `swap::of_two_swaps_at_once_neither_takes_the_others_allowance`, `resilience processes` |
 //! | arguments change after their approval | `properties::a_permit_serves_for_nothing_else`, `properties::a_permit_that_was_rewritten_does_not_serve`, `refusals::an_account_that_signs_something_else_gets_nothing_sent` |
 
-mod acting;
 mod ahead;
 mod anvil;
 mod audit;
@@ -32,8 +31,6 @@ mod crowd;
 mod delays;
 mod delegated;
 mod endpoints;
-#[path = "../support/engine.rs"]
-mod engine;
 mod feeds;
 mod figures;
 mod forged;
@@ -50,12 +47,7 @@ mod operator;
 mod order_permits;
 mod orders;
 mod positions;
-#[path = "../support/proof.rs"]
-mod proof;
 mod properties;
-#[allow(dead_code)] // Other test programs use the rest of it.
-#[path = "../chain/sending/proxy.rs"]
-mod proxy;
 mod recovery;
 mod refusals;
 mod refused;
@@ -64,10 +56,7 @@ mod rules;
 mod sends;
 mod signing;
 mod stops;
-#[path = "../support/anvil.rs"]
-mod support;
 mod swap;
 mod tidying;
 mod tools;
-mod world;
 mod writes;

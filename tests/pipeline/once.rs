@@ -13,8 +13,8 @@ use bardo::sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::endpoints::connect;
-use crate::proxy::{Fate, Proxy};
-use crate::world::{ASKED, Hook, TestHarness, sandbox};
+use bardo_testkit::harness::{ASKED, Hook, TestHarness, sandbox};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 /// Chain on which nobody else makes blocks.
 static QUIET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));

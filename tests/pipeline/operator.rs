@@ -23,9 +23,9 @@ use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::router::{Command, Execution, Path as RoutePath, V3Path, Version};
 use serde_json::json;
 
-use crate::acting::{acting, executor, ruled, seen};
 use crate::stops::strange;
-use crate::world::{ASKED, TestHarness, cents};
+use bardo_testkit::acting::{acting, executor, ruled, seen};
+use bardo_testkit::harness::{ASKED, TestHarness, cents};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -138,7 +138,7 @@ async fn the_stop_file_stops() {
     // An unreadable stop file counts as a halt, too.
     std::fs::write(desk.folder.path().join("STOP"), "?").unwrap();
     assert_eq!(desk.refused(desk.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
-    crate::proof::lift(desk.folder.path());
+    bardo_testkit::proof::lift(desk.folder.path());
     desk.swaps().await;
 }
 

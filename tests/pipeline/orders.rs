@@ -47,8 +47,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::acting::{acting, executor, keys, ruled, seen};
-use crate::world::{Hook, Shifted, TestHarness, cents, devnet};
+use bardo_testkit::acting::{acting, executor, keys, ruled, seen};
+use bardo_testkit::harness::{Hook, Shifted, TestHarness, cents, devnet};
 
 /// Behaviour of a service in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

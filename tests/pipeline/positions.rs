@@ -11,7 +11,7 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
 use crate::orders::{Desk, Manner, order};
-use crate::world::{ASKED, TestHarness};
+use bardo_testkit::harness::{ASKED, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 

@@ -29,7 +29,7 @@ use bardo::safety::{FeeBound, PayloadLeg, PayloadOrder, PayloadParts, PayloadSlo
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use crate::world::TOOL;
+use bardo_testkit::harness::TOOL;
 
 pub const ME: Address = Address::repeat_byte(0x11);
 pub const ROUTER: Address = Address::repeat_byte(0x22);

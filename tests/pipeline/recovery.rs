@@ -5,7 +5,7 @@ use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Found, Recovered, State, Step};
 use bardo::safety::policy_engine::End;
 
-use crate::world::{Hook, TestHarness};
+use bardo_testkit::harness::{Hook, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 

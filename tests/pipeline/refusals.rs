@@ -21,7 +21,7 @@ use bardo::safety::typed::TypedMessage;
 use futures::future::BoxFuture;
 
 use crate::endpoints::connect;
-use crate::world::{TestHarness, devnet, leg};
+use bardo_testkit::harness::{TestHarness, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);

@@ -14,9 +14,9 @@ use bardo::safety::pipeline::{Found, State, Step};
 use bardo::safety::policy_engine::End;
 use bardo::store::StoreError;
 
-use crate::proxy::Fate;
 use crate::sends::{Behind, DEAR, HUNDRED, PATIENT, SEND};
-use crate::world::{TestHarness, cents};
+use bardo_testkit::harness::{TestHarness, cents};
+use bardo_testkit::rpc_proxy::Fate;
 
 const BROKE: Fate = Fate::Refuse(-32_000, "insufficient funds for gas * price + value");
 

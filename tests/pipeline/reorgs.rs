@@ -15,7 +15,7 @@ use bardo::safety::pipeline::State;
 use bardo::safety::policy_engine::End;
 use bardo::sandbox::Sandbox;
 
-use crate::world::{TestHarness, sandbox};
+use bardo_testkit::harness::{TestHarness, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 /// Enough confirmations for a reorganisation of twelve blocks, plus one block that may be made while a transaction

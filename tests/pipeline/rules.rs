@@ -22,7 +22,7 @@ use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Propo
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 
-use crate::world::{ASKED, TOOL, TestHarness, leg};
+use bardo_testkit::harness::{ASKED, TOOL, TestHarness, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const DAY: u64 = 86_400;

@@ -22,8 +22,8 @@ use bardo::safety::proposal::{Proposal, Purpose};
 use bardo::sandbox::Sandbox;
 
 use crate::endpoints::connect;
-use crate::proxy::{Fate, Proxy, wrongs};
-use crate::world::{ASKED, Book, Hook, TestHarness, Wallet, sandbox};
+use bardo_testkit::harness::{ASKED, Book, Hook, TestHarness, Wallet, sandbox};
+use bardo_testkit::rpc_proxy::{Fate, Proxy, wrongs};
 
 pub const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";

@@ -19,7 +19,7 @@ use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::Proposal;
 use bardo::store::StoreError;
 
-use crate::world::{ASKED, Hook, TestHarness, devnet, party_key};
+use bardo_testkit::harness::{ASKED, Hook, TestHarness, devnet, party_key};
 
 const HUNDRED: u64 = 100_000_000;
 

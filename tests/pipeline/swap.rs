@@ -24,7 +24,7 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use crate::orders::{Desk, Manner};
-use crate::world::{ASKED, TestHarness, cents, sandbox};
+use bardo_testkit::harness::{ASKED, TestHarness, cents, sandbox};
 
 /// 100 USDC in raw units.
 const HUNDRED: u64 = 100_000_000;

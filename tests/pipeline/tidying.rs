@@ -22,7 +22,7 @@ use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::Sandbox;
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
 
-use crate::world::{FEE, Hook, TestHarness, cents, leg, sandbox};
+use bardo_testkit::harness::{FEE, Hook, TestHarness, cents, leg, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 

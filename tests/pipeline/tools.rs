@@ -15,8 +15,8 @@ use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::acting::{acting, executor, keys, seen};
-use crate::world::TestHarness;
+use bardo_testkit::acting::{acting, executor, keys, seen};
+use bardo_testkit::harness::TestHarness;
 
 struct Desk {
     world: TestHarness,

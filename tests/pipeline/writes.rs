@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::acting::{acting, executor, keys, seen};
-use crate::world::{Hook, TestHarness, leg};
+use bardo_testkit::acting::{acting, executor, keys, seen};
+use bardo_testkit::harness::{Hook, TestHarness, leg};
 
 /// Parameters of the test tool.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -14,9 +14,9 @@ use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
 use bardo::chain::sender::{SenderError, TxState, WaitRules};
 use serde_json::{Value, json};
 
-use crate::chain::{CHAIN_ID, PLENTY, TestHarness};
 use crate::host::Devnet;
-use crate::proxy::{Fate, Proxy, wrongs};
+use bardo_testkit::rpc_proxy::{Fate, Proxy, wrongs};
+use bardo_testkit::sending::{CHAIN_ID, PLENTY, TestHarness};
 
 const SEND: &str = "eth_sendRawTransaction";
 const COUNT: &str = "eth_getTransactionCount";

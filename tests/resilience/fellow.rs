@@ -8,7 +8,7 @@ use bardo::base::config::Flags;
 use bardo::engine::{ApprovalMode, Call, Executor, Input, Status, ToolResponse};
 use serde_json::json;
 
-use crate::engine::{Engine, still};
+use bardo_testkit::engine::{Engine, still};
 
 const NAME: &str = "BARDO_TEST_FELLOW";
 /// Sold token, bought token, sold amount.

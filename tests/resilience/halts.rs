@@ -107,7 +107,7 @@ fn stopped_from_another_process_at_every_stage_nothing_more_is_signed() {
         let verified = run(&mut home.command(&["log", "verify", "--json"]));
         assert_eq!(verified.code, Some(0), "{place}: {verified:?}");
         // Lifting it needs the operator's approval on a terminal; here a folder without keys proves it.
-        crate::proof::lift(stop.parent().unwrap());
+        bardo_testkit::proof::lift(stop.parent().unwrap());
     }
     let again: Value = run(&mut home.swap(devnet.url(), "after")).answer.unwrap();
     assert_eq!(again["status"], "success", "{again}");

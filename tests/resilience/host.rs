@@ -13,7 +13,7 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::devnet::{self, ask};
+use bardo_testkit::devnet::{self, ask};
 
 /// First account of the development mnemonic, with which the program signs on devnets.
 pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";

@@ -12,8 +12,8 @@ use bardo::chain::network::{AddressBook, ChainPlan, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules, HttpLimits};
 use bardo::chain::sender::{TxState, WaitRules};
 
-use crate::chain::{CHAIN_ID, PLENTY, TestHarness};
-use crate::proxy::{Fate, Proxy};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
+use bardo_testkit::sending::{CHAIN_ID, PLENTY, TestHarness};
 
 const SEND: &str = "eth_sendRawTransaction";
 /// Timeout of the client for one answer.

@@ -6,18 +6,10 @@
 //! four processes. `BARDO_TEST_PROGRAM` names a copy of the program that does not change meanwhile.
 #![cfg(unix)]
 
-#[path = "../chain/sending/world.rs"]
-#[allow(dead_code)] // The tests of sending use the rest of it.
-mod chain;
 mod changed;
 mod crash;
-#[path = "../support/devnet.rs"]
-mod devnet;
 mod disk;
 mod endpoints;
-#[path = "../support/engine.rs"]
-#[allow(dead_code)] // The pipeline tests use the rest of it.
-mod engine;
 mod fellow;
 mod halts;
 mod host;
@@ -25,15 +17,8 @@ mod late;
 mod orders;
 mod outside;
 mod paper;
-#[path = "../support/passing.rs"]
-mod passing;
 mod power;
 mod processes;
-#[path = "../support/proof.rs"]
-mod proof;
-#[path = "../chain/sending/proxy.rs"]
-#[allow(dead_code)] // The pipeline tests use the rest of it.
-mod proxy;
 mod queue;
 mod reorg;
 mod sends;

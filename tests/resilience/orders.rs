@@ -16,9 +16,9 @@ use bardo::abi::uniswapx::Reactor;
 use bardo::base::failpoint::Failpoint;
 use serde_json::{Value, json};
 
-use crate::devnet::ask;
 use crate::host::{ACCOUNT, Devnet, Home, ROOMY, Ran, run, settled};
-use crate::passing::{Look, pass};
+use bardo_testkit::devnet::ask;
+use bardo_testkit::passing::{Look, pass};
 
 /// Sold amount of an order: a tenth of a WETH, in wei.
 const SOLD: u128 = 100_000_000_000_000_000;

@@ -15,8 +15,8 @@ use bardo::runtime::data::ROOMS;
 use bardo::store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
-use crate::chain::{CHAIN_ID, PLENTY, sign};
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, on_terminal, run, settled};
+use bardo_testkit::sending::{CHAIN_ID, PLENTY, sign};
 
 /// First private key of the development mnemonic.
 const KEY: B256 = b256!("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
@@ -211,7 +211,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let nonce = devnet.nonce();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sender = runtime.block_on(async {
-        let client = crate::chain::connect(devnet.url()).await;
+        let client = bardo_testkit::sending::connect(devnet.url()).await;
         let store = Store::open(StoreConfig::at(home.database()), ROOMS).unwrap();
         let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
         Sender::new(client, store, Arc::new(SystemClock), None, rules)
@@ -272,7 +272,7 @@ fn nonces_that_the_ledger_has_passed_over_are_given_back() {
     pass_over(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = crate::chain::connect(devnet.url()).await;
+        let client = bardo_testkit::sending::connect(devnet.url()).await;
         let store = Store::open(StoreConfig::at(home.database()), ROOMS).unwrap();
         let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
         let sender = Sender::new(client, store, Arc::new(SystemClock), None, rules);

@@ -20,9 +20,9 @@ use bardo::safety::audit;
 use bardo::store::{Migrations, Store, StoreConfig};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::chain::{PLENTY, sign};
 use crate::crash::is_of_swaps;
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, drawn, run, settled};
+use bardo_testkit::sending::{PLENTY, sign};
 
 const ROOMS: &[Migrations] = &[sender::MIGRATIONS, audit::MIGRATIONS];
 /// File in which the writer acknowledges stored data: excluded from power cuts.

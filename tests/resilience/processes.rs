@@ -114,7 +114,7 @@ fn a_stop_reaches_every_program() {
     assert!(home.count("SELECT count(*) FROM safety_leg") <= signed + 2);
     // Lifting it needs the operator's approval on a terminal; here a folder without keys proves it.
     assert_eq!(run(&mut home.command(&["resume"])).code, Some(3));
-    crate::proof::lift(&home.path().join("data"));
+    bardo_testkit::proof::lift(&home.path().join("data"));
     assert_eq!(run(&mut home.swap(devnet.url(), "after")).status(), "success");
     settled(&home, &devnet);
 }

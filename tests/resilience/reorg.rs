@@ -6,8 +6,8 @@ use alloy::providers::Provider as _;
 use bardo::chain::devnet::{ChainTransaction, Mining, server};
 use bardo::chain::sender::{Fees, Route, Sender, TxState};
 
-use crate::chain::{GWEI, PLENTY, SINK, TestHarness, connect};
-use crate::proxy::{Fate, Proxy};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
+use bardo_testkit::sending::{GWEI, PLENTY, SINK, TestHarness, connect};
 
 /// Enough confirmations for a reorganisation of twelve blocks.
 const CONFIRMATIONS: u64 = 13;

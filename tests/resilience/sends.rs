@@ -4,7 +4,7 @@
 use bardo::base::failpoint::Failpoint;
 
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
-use crate::proxy::{Fate, Proxy};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 const SEND: &str = "eth_sendRawTransaction";
 

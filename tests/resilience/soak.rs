@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::fellow::Bench;
 use crate::host::{ACCOUNT, Devnet, Home, ROOMY, settled_of};
-use crate::proxy::{Fate, Proxy};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
 
 fn wanted() -> u64 {
     std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(100)

@@ -29,8 +29,8 @@ use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig, services};
 use serde_json::{Value, json};
 
-use crate::anvil::{self, Anvil};
-use crate::passing::{Look, pass};
+use bardo_testkit::anvil::{self, Anvil};
+use bardo_testkit::passing::{Look, pass};
 
 /// Hash and bytes of a signed transaction.
 type Sent = (B256, Vec<u8>);

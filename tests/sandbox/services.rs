@@ -17,8 +17,8 @@ use bardo::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use bardo::uniswap::service::HttpOrders;
 use serde_json::json;
 
-use crate::liar::{Liar, Lie, with_body};
 use crate::world::START;
+use bardo_testkit::liar::{Liar, Lie, with_body};
 
 fn devnet() -> Sandbox {
     let config = SandboxConfig {

@@ -29,8 +29,8 @@ use bardo::uniswap::trading::{SwapStatus, TradingApi};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::liar::{Liar, Lie, with_body};
 use crate::world::START;
+use bardo_testkit::liar::{Liar, Lie, with_body};
 
 const ONE: u64 = 1_000_000_000_000_000_000;
 

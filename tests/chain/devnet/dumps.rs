@@ -15,7 +15,7 @@ use bardo::sandbox::plan::{ETHEREUM, Token};
 use serde_json::{Value, json};
 
 use super::differential::{ask, ask_all, assert_same};
-use crate::anvil::start;
+use bardo_testkit::anvil::start;
 
 const GENESIS_TIME: u64 = 1_800_000_000;
 const CHAIN_ID: u64 = 31_337;

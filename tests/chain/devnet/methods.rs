@@ -15,8 +15,8 @@ use bardo::chain::devnet::rpc::{methods, served_names};
 use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, MNEMONIC, Mining, RunningConfig};
 use serde_json::{Value, json};
 
-use crate::anvil::{Anvil, start_with};
 use crate::devnet::differential::{CHAIN_ID, GENESIS_TIME, SLOTS, ask, ask_all};
+use bardo_testkit::anvil::{Anvil, start_with};
 
 /// Maximum number of differences that one run reports.
 const MOST_DIFFERENCES: usize = 50;

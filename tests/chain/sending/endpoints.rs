@@ -12,8 +12,8 @@ use bardo::chain::provider::HttpLimits;
 use bardo::chain::sender::{Relay, RelayStatus, Route, SendFault, SenderError, Treatment, TxState, WaitRules};
 use serde_json::{Value, json};
 
-use crate::sending::proxy::{Fate, Proxy};
-use crate::sending::world::{CHAIN_ID, NO_PATIENCE, PLENTY, TestHarness, connect, waited};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
+use bardo_testkit::sending::{CHAIN_ID, NO_PATIENCE, PLENTY, TestHarness, connect, waited};
 
 const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
@@ -222,7 +222,7 @@ async fn the_relays_status_is_asked_by_hash() {
         ("UNKNOWN", RelayStatus::Unknown),
         ("SOMETHING NEW", RelayStatus::Unknown),
     ] {
-        let status = crate::sending::proxy::status_page(said).await;
+        let status = bardo_testkit::rpc_proxy::status_page(said).await;
         let relay = relay(&status, true);
         let sender = world.sender_over(connect(&public.url).await, Some(relay.clone()));
         let ticket = sender.take_nonce(world.account()).await.unwrap();

@@ -8,7 +8,7 @@ use alloy::providers::Provider;
 use bardo::chain::devnet::Mining;
 use bardo::chain::sender::{LaneError, RecordError, Route, Sender, SenderError, TxState, reserved};
 
-use crate::sending::world::{CHAIN_ID, PLENTY, TestHarness, is_ahead, sign, waited};
+use bardo_testkit::sending::{CHAIN_ID, PLENTY, TestHarness, is_ahead, sign, waited};
 
 /// Sends `count` transfers from as many tasks over two handles of the ledger; every third signing fails first.
 async fn crowd(world: Arc<TestHarness>, senders: [Sender; 2], count: usize) -> BTreeSet<u64> {
@@ -52,9 +52,9 @@ async fn many_tasks_never_collide_on_anvil() {
     let mut world = TestHarness::new(Mining::Manual);
     let (state, timestamp) =
         world.devnet.run(|chain| (chain.state().clone(), chain.head().header.timestamp)).await.unwrap();
-    let (anvil, provider) = crate::anvil::start(&state, timestamp, CHAIN_ID).await;
+    let (anvil, provider) = bardo_testkit::anvil::start(&state, timestamp, CHAIN_ID).await;
     let _: serde_json::Value = provider.raw_request("evm_setAutomine".into(), serde_json::json!([true])).await.unwrap();
-    world.client = crate::sending::world::connect(anvil.url()).await;
+    world.client = bardo_testkit::sending::connect(anvil.url()).await;
     let world = Arc::new(world);
     let nonces = crowd(world.clone(), [world.sender(), world.sender()], 60).await;
     assert_eq!(nonces, (0..60).collect());

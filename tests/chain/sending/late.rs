@@ -15,8 +15,8 @@ use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::chain::sender::{self, Fees, Route, Sender, TxState};
 use serde_json::json;
 
-use crate::sending::proxy::{Fate, Proxy};
-use crate::sending::world::{CHAIN_ID, GWEI, PLENTY, TestHarness, connect, is_ahead, waited};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
+use bardo_testkit::sending::{CHAIN_ID, GWEI, PLENTY, TestHarness, connect, is_ahead, waited};
 
 const SEND: &str = "eth_sendRawTransaction";
 

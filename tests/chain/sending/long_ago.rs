@@ -9,8 +9,8 @@ use bardo::chain::provider::RetryRules;
 use bardo::chain::sender::{Sender, SenderError, TxState};
 use serde_json::{Value, json};
 
-use crate::sending::proxy::{Fate, Proxy};
-use crate::sending::world::{TestHarness, connect_all};
+use bardo_testkit::rpc_proxy::{Fate, Proxy};
+use bardo_testkit::sending::{TestHarness, connect_all};
 
 const COUNT: &str = "eth_getTransactionCount";
 const RECEIPT: &str = "eth_getTransactionReceipt";

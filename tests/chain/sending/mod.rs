@@ -6,6 +6,4 @@ mod endpoints;
 mod lanes;
 mod late;
 mod long_ago;
-mod proxy;
 mod transactions;
-mod world;

@@ -14,7 +14,7 @@ use bardo::chain::sender::{
     FeeError, Fees, RecordError, Replacement, Route, SendFault, SenderError, Treatment, TxState, WaitRules,
 };
 
-use crate::sending::world::{CHAIN_ID, GWEI, NO_PATIENCE, PLENTY, TestHarness, ether, sign, waited};
+use bardo_testkit::sending::{CHAIN_ID, GWEI, NO_PATIENCE, PLENTY, TestHarness, ether, sign, waited};
 
 #[tokio::test]
 async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {

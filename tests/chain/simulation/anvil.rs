@@ -7,8 +7,8 @@ use alloy::providers::{DynProvider, Provider};
 use bardo::chain::fork::{Call, Fork, Remote, RemoteLimits, Source, Status};
 use serde_json::{Value, json};
 
-use crate::anvil::start;
 use crate::simulation::execution::{Exchange, next_block, seed};
+use bardo_testkit::anvil::start;
 
 async fn ask(provider: &DynProvider, method: &'static str, params: Value) -> Value {
     provider.raw_request(method.into(), params).await.unwrap_or_else(|error| panic!("{method}: {error}"))

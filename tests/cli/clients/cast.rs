@@ -1,8 +1,8 @@
 //! A stock `cast` with the devnet: reading, estimating, sending, swapping, and checking the results.
 
 use crate::clients::process::{MNEMONIC, tool};
-use crate::devnet_process::Devnet;
 use alloy::primitives::{U256, address, keccak256};
+use bardo_testkit::devnet::Devnet;
 use serde_json::Value;
 use std::process::Command;
 

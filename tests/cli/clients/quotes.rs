@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::clients::cast::{Chain, number};
-use crate::devnet_process::Devnet;
+use bardo_testkit::devnet::Devnet;
 
 fn quote(devnet: &Devnet, home: &std::path::Path, params: &Value) -> Value {
     let rpc = format!("ethereum={}", devnet.chain("ethereum")["rpc"].as_str().unwrap());

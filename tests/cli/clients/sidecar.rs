@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::clients::process::tool;
-use crate::clients::{mainnet, side_by_side};
 use bardo::uniswap::pool::Exact;
+use bardo_testkit::{mainnet, side_by_side};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs anvil, Node.js and the sidecar's packages: run by .ci/run"]

@@ -7,7 +7,7 @@ use alloy::primitives::utils::parse_units;
 use serde_json::{Value, json};
 
 use crate::clients::cast::{Chain, number};
-use crate::devnet_process::Devnet;
+use bardo_testkit::devnet::Devnet;
 
 #[test]
 #[ignore = "needs cast: run by .ci/run"]

@@ -11,7 +11,7 @@ use alloy_trie::{Nibbles, TrieAccount};
 use serde_json::{Value, json};
 
 use crate::clients::process::tool;
-use crate::devnet_process::Devnet;
+use bardo_testkit::devnet::Devnet;
 
 /// Path of a file of these tests.
 fn file(name: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! viem with the devnet: the script makes the calls and fails on a wrong answer.
 
 use crate::clients::process::{MNEMONIC, tool};
-use crate::devnet_process::Devnet;
+use bardo_testkit::devnet::Devnet;
 use std::process::Command;
 
 #[test]

@@ -166,7 +166,7 @@ impl Lied {
         let world = (*bridge.world).clone().with_orders(Some(orders.clone()));
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let store = Some(bridge.store.clone());
-        let executor = crate::acting::executor(catalog, world, fabric, store, Some(acting));
+        let executor = bardo_testkit::acting::executor(catalog, world, fabric, store, Some(acting));
         Self { executor, orders, network, _phase: sender }
     }
 

@@ -1,4 +1,4 @@
-//! Detection of Python for tests that need it. Shared by tests through `#[path]`.
+//! Detection of Python for tests that need it.
 
 use std::process::Command;
 

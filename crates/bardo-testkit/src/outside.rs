@@ -1,4 +1,4 @@
-//! A call that another program with the same key would make. Shared by the test programs through `#[path]`.
+//! A call that another program with the same key would make.
 
 use alloy::consensus::TxEip1559;
 use alloy::primitives::{Address, U256};

@@ -1,21 +1,20 @@
-//! Bardo's router and the sidecar's on the same pools of the same block: outputs after gas, and durations. Shared by
-//! tests and benchmarks through `#[path]`; users must also include `mainnet.rs`.
+//! Bardo's router and the sidecar's on the same pools of the same block: outputs after gas, and durations.
 
 use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider;
-use bardo::base::units::BasisPoints;
-use bardo::chain::network::named;
-use bardo::uniswap::discovery::{PoolReader, Reach};
-use bardo::uniswap::pool::Exact;
-use bardo::uniswap::quote::{Ask, NOBODY, OwnRouter, QuoteSource, Quoted};
-use bardo::uniswap::router::Version;
-use bardo::uniswap::routing::{GasCost, RouteRequest};
-use bardo::uniswap::sidecar::Sidecar;
+use bardo_base::units::BasisPoints;
+use golem_chain::network::named;
+use golem_protocols::uniswap::discovery::{PoolReader, Reach};
+use golem_protocols::uniswap::pool::Exact;
+use golem_protocols::uniswap::quote::{Ask, NOBODY, OwnRouter, QuoteSource, Quoted};
+use golem_protocols::uniswap::router::Version;
+use golem_protocols::uniswap::routing::{GasCost, RouteRequest};
+use golem_protocols::uniswap::sidecar::Sidecar;
 
-use super::mainnet::{DAI, Mainnet, USDC, USDT, WBTC, WETH};
+use crate::mainnet::{DAI, Mainnet, USDC, USDT, WBTC, WETH};
 
 /// One request and both answers.
 pub struct Row {

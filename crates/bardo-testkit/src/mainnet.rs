@@ -1,5 +1,4 @@
-//! An anvil with chain id 1 and Uniswap at its mainnet addresses, and the smart-order-router sidecar over it. Shared by
-//! tests and benchmarks through `#[path]`.
+//! An anvil with chain id 1 and Uniswap at its mainnet addresses, and the smart-order-router sidecar over it.
 //!
 //! A contract is created at a given address by running its constructor there: the creation code is installed at the
 //! address as code, called once for its return value and once for its storage, and replaced by the returned code. So
@@ -15,10 +14,10 @@ use alloy::primitives::aliases::{I24, U24, U160};
 use alloy::primitives::{Address, Bytes, U256, address, hex};
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
 use alloy::sol_types::{SolCall, SolValue};
-use bardo::abi::erc20::{Erc20, OpenMint, Weth9};
-use bardo::abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
-use bardo::abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Factory};
-use bardo::sandbox::contracts::{Contract, MULTICALL3};
+use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
+use bardo_abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
+use bardo_abi::uniswap_v3::{NonfungiblePositionManager, UniswapV3Factory};
+use bardo_sandbox::contracts::{Contract, MULTICALL3};
 use serde_json::{Value, json};
 
 pub const WETH: Address = address!("0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2");

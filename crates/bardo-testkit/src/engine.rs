@@ -1,20 +1,20 @@
-//! The whole engine from a configuration, as `bardo call` creates it. Shared by the test programs through `#[path]`.
+//! The whole engine from a configuration, as `bardo call` creates it.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
-use bardo::base::id::GolemId;
-use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, World};
-use bardo::fabric::Fabric;
-use bardo::runtime::data::DataFolder;
-use bardo::runtime::{self, SigningContext};
-use bardo::safety::orders::Orders;
-use bardo::safety::policy_engine::PolicyEngine;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::store::Store;
-use bardo::tools::ALL_TOOL_DEFS;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::fabric::Fabric;
+use bardo_base::id::GolemId;
+use bardo_runtime::SigningContext;
+use bardo_runtime::data::DataFolder;
+use bardo_safety::orders::Orders;
+use bardo_safety::policy_engine::PolicyEngine;
+use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_store::Store;
+use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig, World};
 
 /// An executor with its chains and pipeline.
 pub struct Engine {
@@ -35,14 +35,15 @@ impl Engine {
         let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
         let config = Config::load(&Environment::from_iter(variables), flags).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mut opened = runtime::open(&config, sandbox, clock.clone()).await.unwrap();
+        let mut opened = bardo_runtime::open(&config, sandbox, clock.clone()).await.unwrap();
         let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
         let fabric = Fabric::in_memory(256, clock.clone());
-        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
+        let rules = bardo_runtime::rules(&config, &opened, &ledger).await.unwrap();
         opened.world = opened.world.under(rules.clone());
-        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = SigningContext::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
-        let acting = runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
+        let picked = bardo_runtime::account::pick(&config, &opened.world).unwrap().unwrap();
+        let hands = SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap());
+        let acting =
+            bardo_runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
         let orders = acting.pipeline.orders().cloned();
         let world = Arc::new(opened.world.with_orders(orders.clone()));
         let executor = Executor::new(ExecutorConfig {

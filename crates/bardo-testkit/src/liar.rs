@@ -1,5 +1,4 @@
-//! A server on loopback that forwards requests to a real one and falsifies the answers, or returns invalid ones. Shared
-//! by tests through `#[path]`.
+//! A server on loopback that forwards requests to a real one and falsifies the answers, or returns invalid ones.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +10,6 @@ use serde_json::Value;
 /// Treatment of requests of one path; all others are forwarded unchanged.
 pub enum Lie {
     /// Return these bytes and close the connection.
-    #[allow(dead_code)] // Not every test that includes this file uses every lie.
     Raw(Vec<u8>),
     /// Return the real answer, modified.
     #[allow(dead_code)]

@@ -1,6 +1,4 @@
-//! A JSON-RPC proxy that modifies single answers, also inside batches, and counts requests. Shared by test programs
-//! through `#[path]`.
-#![allow(dead_code)] // Not every test program uses all of it.
+//! A JSON-RPC proxy that modifies single answers, also inside batches, and counts requests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! anvil as a child process with a devnet's state. Shared by tests and benchmarks through `#[path]`.
+//! anvil as a child process with a devnet's state.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use alloy::primitives::B256;
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
-use bardo::chain::devnet::State;
+use golem_chain::devnet::State;
 use serde_json::{Map, Value, json};
 
 /// A running anvil, which ends on drop.
@@ -14,7 +14,6 @@ pub struct Anvil(Child, String);
 
 impl Anvil {
     /// URL of its endpoint.
-    #[allow(dead_code)] // Not every test that includes this file uses it.
     pub fn url(&self) -> &str {
         &self.1
     }

@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::id::GolemId;
-use bardo::base::model::Phase;
-use bardo::chain::price::PriceChain;
-use bardo::engine::{self, Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, WorldChain};
-use bardo::fabric::Fabric;
-use bardo::safety::operator_policy::OperatorPolicyEngine;
-use bardo::safety::pipeline::Pipeline;
-use bardo::safety::policy::{Keeper, parse};
-use bardo::safety::stop::StopFile;
-use bardo::store::{Store, StoreConfig};
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::fabric::Fabric;
+use bardo_base::id::GolemId;
+use bardo_base::model::Phase;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
+use bardo_safety::pipeline::Pipeline;
+use bardo_safety::policy::{Keeper, parse};
+use bardo_safety::stop::StopFile;
+use bardo_store::{Store, StoreConfig};
+use golem_chain::price::PriceChain;
+use golem_tools::engine::{self, Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, WorldChain};
 use tokio::sync::watch;
 
-use crate::world::TestHarness;
+use crate::harness::TestHarness;
 
 /// The demo preset with these lines, on a ledger, with the stop file in `folder`.
 pub fn ruled(world: &TestHarness, folder: &Path, store: &Store, lines: &str) -> Arc<OperatorPolicyEngine> {
@@ -37,7 +37,7 @@ pub fn seen(world: &TestHarness) -> engine::World {
 /// The test account acting through this pipeline, and the sender of its Golem's phase.
 pub fn acting(world: &TestHarness, pipeline: Pipeline, approve: ApprovalMode) -> (Acting, watch::Sender<Phase>) {
     let (phase, own) = watch::channel(Phase::Thriving);
-    let paper = bardo::engine::Paper::default();
+    let paper = golem_tools::engine::Paper::default();
     (Acting { pipeline, account: world.wallet.clone(), phase: own, approve, paper }, phase)
 }
 

@@ -9,30 +9,30 @@ use alloy::primitives::{Address, Bytes, TxKind, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall as _;
-use bardo::abi::erc20::{Erc20, OpenMint};
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
-use bardo::base::model::{Phase, StopLevel};
-use bardo::base::text::SafeText;
-use bardo::chain::price::PriceChain;
-use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World, WorldChain};
-use bardo::fabric::{Event, Fabric, Receiver};
-use bardo::golem::agent_api::{AgentConfig, AgentSession};
-use bardo::golem::archetype::Archetypes;
-use bardo::golem::brain::Brain;
-use bardo::golem::life::{LifeConfig, Played, live};
-use bardo::golem::memory::{Documents, Memory};
-use bardo::golem::phase::PhaseRules;
-use bardo::golem::scenario::Scenario;
-use bardo::runtime::data::{DataFolder, Ledger};
-use bardo::runtime::{self, SigningContext};
-use bardo::safety::operator_policy::OperatorPolicyEngine;
-use bardo::safety::stop::StopFile;
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::tools::ALL_TOOL_DEFS;
-use bardo::uniswap::quote::QuoteSource;
+use bardo_abi::erc20::{Erc20, OpenMint};
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::fabric::{Event, Fabric, Receiver};
+use bardo_base::model::{Phase, StopLevel};
+use bardo_base::text::SafeText;
+use bardo_runtime::SigningContext;
+use bardo_runtime::data::{DataFolder, Ledger};
+use bardo_safety::operator_policy::OperatorPolicyEngine;
+use bardo_safety::stop::StopFile;
+use bardo_sandbox::keys::Party;
+use bardo_sandbox::plan::Token;
+use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use golem::agent_api::{AgentConfig, AgentSession};
+use golem::archetype::Archetypes;
+use golem::brain::Brain;
+use golem::life::{LifeConfig, Played, live};
+use golem::memory::{Documents, Memory};
+use golem::phase::PhaseRules;
+use golem::scenario::Scenario;
+use golem_chain::price::PriceChain;
+use golem_protocols::uniswap::quote::QuoteSource;
+use golem_tools::ALL_TOOL_DEFS;
+use golem_tools::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World, WorldChain};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -170,7 +170,7 @@ impl GolemHarness {
         }
         let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
         let config = Config::load(&environment, &Flags::default()).unwrap();
-        let mut opened = runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
+        let mut opened = bardo_runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
         if let Some(prices) = prices {
             let chains = opened.world.chains().iter();
             let chains = chains.map(|chain| WorldChain::new(chain.client.clone(), prices(chain.prices.clone())));
@@ -183,14 +183,14 @@ impl GolemHarness {
         let ledger = data.open_ledger(&opened).await.unwrap();
         let fabric = Fabric::in_memory(50_000, clock.clone());
         let (phase, own) = watch::channel(Phase::Thriving);
-        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
-        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
+        let rules = bardo_runtime::rules(&config, &opened, &ledger).await.unwrap();
+        let picked = bardo_runtime::account::pick(&config, &opened.world).unwrap().unwrap();
         let hands = SigningContext {
             phase: own,
             approve,
-            ..SigningContext::of(runtime::account::locked(&picked, &opened, &ledger).unwrap())
+            ..SigningContext::of(bardo_runtime::account::locked(&picked, &opened, &ledger).unwrap())
         };
-        let made = runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
+        let made = bardo_runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
         let acting = made.await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),
@@ -215,7 +215,7 @@ impl GolemHarness {
             catalog: self.roles.reach(role, &self.catalog).unwrap(),
             world: Arc::clone(&self.world),
             fabric: self.fabric.clone(),
-            golem_id: bardo::base::id::GolemId::stored(name).unwrap(),
+            golem_id: bardo_base::id::GolemId::stored(name).unwrap(),
             calls_per_minute: 10_000,
             hooks: Vec::new(),
             store: Some(self.ledger.store.clone()),
@@ -224,7 +224,7 @@ impl GolemHarness {
     }
 
     pub fn golem(&self, name: &str, role: &str) -> AgentSession {
-        let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
+        let golem_id: bardo_base::id::GolemId = name.parse().unwrap();
         let config = AgentConfig {
             all: self.catalog.clone(),
             executor: self.executor(name, role),
@@ -232,9 +232,9 @@ impl GolemHarness {
             role: role.to_owned(),
             memory: Memory::new(self.ledger.store.clone(), golem_id.clone()),
             documents: self.documents(name),
-            goal: Some(bardo::base::text::SafeText::clean(GOAL, 200)),
+            goal: Some(bardo_base::text::SafeText::clean(GOAL, 200)),
             stop: self.stop.clone(),
-            halts_as: bardo::base::text::SafeText::clean(name, 40),
+            halts_as: bardo_base::text::SafeText::clean(name, 40),
             phase: self.acting.phase.clone(),
             clock: self.clock.clone(),
             fabric: self.fabric.clone(),

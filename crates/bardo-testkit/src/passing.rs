@@ -1,5 +1,5 @@
 //! A proxy between a program and a server of JSON over HTTP: it sees requests, answers some of them itself, forwards
-//! the rest, and may replace one text by another in the answers. Shared by tests through `#[path]`.
+//! the rest, and may replace one text by another in the answers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

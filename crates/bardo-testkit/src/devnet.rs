@@ -1,5 +1,4 @@
-//! The program under test, and `bardo devnet` in its own process. Shared by the test programs through `#[path]`.
-#![allow(dead_code)] // Not every test program uses all of it.
+//! The program under test, and `bardo devnet` in its own process.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +15,14 @@ const STARTS_WITHIN: Duration = Duration::from_secs(180);
 /// Path of the program under test: the one built with the tests, or the one in `BARDO_TEST_PROGRAM`, such as a copy
 /// that does not change during a long test.
 pub fn program() -> PathBuf {
-    std::env::var_os("BARDO_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_bardo").into(), PathBuf::from)
+    std::env::var_os("BARDO_TEST_PROGRAM").map_or_else(built, PathBuf::from)
+}
+
+/// Cargo builds a package's programs for its tests, one folder above the tests' own.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    folder.join(format!("bardo{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// A running `bardo devnet` on free ports, which is killed on drop.

@@ -8,17 +8,17 @@ use alloy::primitives::{Address, B256, TxKind, U256};
 use alloy::providers::Provider;
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
-use bardo::base::clock::SystemClock;
-use bardo::base::config::RpcUrl;
-use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
-use bardo::chain::network::{AddressBook, ChainPlan, Network};
-use bardo::chain::provider::{ChainClient, ConnectRules};
-use bardo::chain::sender::{
+use bardo_base::clock::SystemClock;
+use bardo_base::config::RpcUrl;
+use bardo_store::{Store, StoreConfig};
+use golem_chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
+use golem_chain::network::{AddressBook, ChainPlan, Network};
+use golem_chain::provider::{ChainClient, ConnectRules};
+use golem_chain::sender::{
     Fees, MIGRATIONS, NonceTicket, Relay, Route, SendOutcome, SendPermit, Sender, SenderError, SenderRules, TxStatus,
     WaitRules,
 };
-use bardo::chain::signed::Signed;
-use bardo::store::{Store, StoreConfig};
+use golem_chain::signed::Signed;
 
 pub const CHAIN_ID: u64 = 31_337;
 pub const GWEI: u128 = 1_000_000_000;
@@ -157,5 +157,5 @@ pub async fn waited(sender: &Sender, hash: B256) -> TxStatus {
 }
 
 pub fn is_ahead(error: &SenderError) -> bool {
-    matches!(error, SenderError::Lane(bardo::chain::sender::LaneError::ChainAhead { .. }))
+    matches!(error, SenderError::Lane(golem_chain::sender::LaneError::ChainAhead { .. }))
 }

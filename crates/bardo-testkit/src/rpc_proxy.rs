@@ -27,7 +27,6 @@ pub enum Fate {
     /// Return this page without forwarding.
     Page(String),
     /// Forward after this delay, whether or not anyone still waits for the answer.
-    #[allow(dead_code)] // Not every test that includes this file uses these three.
     Delay(Duration),
     /// Forward twice, like a gateway that retries by itself; return the second answer.
     #[allow(dead_code)]
@@ -65,7 +64,6 @@ impl Proxy {
     }
 
     /// Proxy that decides by the whole request.
-    #[allow(dead_code)] // Not every test that includes this file uses it.
     pub async fn asked(target: String, fate: impl Fn(&Value, usize) -> Fate + Send + Sync + 'static) -> Self {
         Self::with(target, fate, true).await
     }
@@ -162,7 +160,6 @@ fn by_method(fate: impl Fn(&str, usize) -> Fate) -> impl Fn(&Value, usize) -> Fa
 /// Every failure of a send at an endpoint, and whether it ends a first submission: a known rejection that neither time
 /// nor another endpoint can change. Two failures are not an endpoint's: an unreachable endpoint and one of another
 /// chain. `tests/chain/sending` and the provider's own tests cover these.
-#[allow(dead_code)] // Not every test that includes this file uses all of them.
 pub fn wrongs() -> Vec<(Fate, bool)> {
     vec![
         (Fate::LoseAnswer, false),

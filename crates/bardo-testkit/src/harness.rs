@@ -1,8 +1,8 @@
 //! Test fixture: a devnet, a pipeline over a database in a file, an account that signs like custody, and rules that are
 //! simple enough to verify at sight.
 
-use bardo::base::fabric::Finding;
-use bardo::base::model::RuleName;
+use bardo_base::fabric::Finding;
+use bardo_base::model::RuleName;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -16,53 +16,50 @@ use alloy::primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
-use bardo::abi::erc20::{Erc20, OpenMint};
-use bardo::abi::permit2::Permit2;
-use bardo::abi::uniswap_v3::QuoterV2;
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::error::{ErrorCode, Violation};
-use bardo::base::id::{CallId, GolemId};
-use bardo::base::model::{
+use bardo_abi::erc20::{Erc20, OpenMint};
+use bardo_abi::permit2::Permit2;
+use bardo_abi::uniswap_v3::QuoterV2;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::fabric::{self, Event, EventKind, Fabric, Receiver};
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, StopLevel, TickBudget,
     ToolMeta,
 };
-use bardo::base::text::SafeText;
-use bardo::base::units::{BasisPoints, Usd};
-use bardo::chain::devnet::{Chain, State};
-use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::network::{Contract, DataFees, Description, Network, NetworkKind};
-use bardo::chain::permit2::{PermitDetails, PermitSingle};
-use bardo::chain::price::PriceChain;
-use bardo::chain::provider::ChainClient;
-use bardo::chain::sender::{Relay, Sender, SenderRules};
-use bardo::chain::signed::Signed;
-use bardo::chain::token::{self, Token};
-use bardo::custody::development::DevelopmentAccount;
-use bardo::fabric::{self, Event, EventKind, Fabric, Receiver};
-use bardo::runtime::data::ROOMS;
-use bardo::safety::account::{Account, AccountKind, PayloadContext, SignError};
-use bardo::safety::approval::{ApprovalNeed, ApprovalQueue};
-use bardo::safety::audit::{self, AuditLog};
-use bardo::safety::chain_snapshot::SnapshotReader;
-use bardo::safety::checks::slippage::SlippageLimits;
-use bardo::safety::ledger::MarkMoved;
-use bardo::safety::pipeline::{Capability, PhaseRequest, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
-use bardo::safety::policy_engine::{End, PolicyEngine, Reservation, ReserveError};
-use bardo::safety::proposal::{
+use bardo_base::text::SafeText;
+use bardo_base::units::{BasisPoints, Usd};
+use bardo_runtime::data::ROOMS;
+use bardo_safety::account::{Account, AccountKind, PayloadContext, SignError};
+use bardo_safety::approval::{ApprovalNeed, ApprovalQueue};
+use bardo_safety::audit::{self, AuditLog};
+use bardo_safety::chain_snapshot::SnapshotReader;
+use bardo_safety::checks::slippage::SlippageLimits;
+use bardo_safety::custody::development::DevelopmentAccount;
+use bardo_safety::ledger::MarkMoved;
+use bardo_safety::pipeline::{Capability, PhaseRequest, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
+use bardo_safety::policy_engine::{End, PolicyEngine, Reservation, ReserveError};
+use bardo_safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
 };
-use bardo::safety::queue_key::QueueKey;
-use bardo::safety::typed::TypedMessage;
-use bardo::safety::{CheckInputs, PayloadError, SigningPayload, Verdict};
-use bardo::sandbox::keys::Party;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::store::{Migrations, Store, StoreConfig, StoreError};
-use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
+use bardo_safety::queue_key::QueueKey;
+use bardo_safety::typed::TypedMessage;
+use bardo_safety::{CheckInputs, PayloadError, SigningPayload, Verdict};
+use bardo_sandbox::keys::Party;
+use bardo_sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo_store::{Migrations, Store, StoreConfig, StoreError};
 use futures::future::BoxFuture;
+use golem_chain::devnet::{Chain, State};
+use golem_chain::evm::PLACEHOLDER_SIGNATURE;
+use golem_chain::network::{Contract, DataFees, Description, Network, NetworkKind};
+use golem_chain::permit2::{PermitDetails, PermitSingle};
+use golem_chain::price::PriceChain;
+use golem_chain::provider::ChainClient;
+use golem_chain::sender::{Relay, Sender, SenderRules};
+use golem_chain::signed::Signed;
+use golem_chain::token::{self, Token};
+use golem_protocols::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
 use rusqlite::Transaction;
-
-#[path = "../support/outside.rs"]
-mod outside;
 
 /// One devnet for all tests; each uses accounts of its own.
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(1));
@@ -81,13 +78,11 @@ pub fn sandbox(seed: u64) -> Sandbox {
 }
 
 /// Chain that all tests use.
-#[allow(dead_code)] // The benchmark that includes this file does not use it.
-pub fn devnet() -> &'static bardo::sandbox::SandboxChain {
+pub fn devnet() -> &'static bardo_sandbox::SandboxChain {
     &SANDBOX.chains()[0]
 }
 
 /// The devnet's address book, only for the chain that all tests use.
-#[allow(dead_code)] // The benchmark that includes this file does not use it.
 pub fn description() -> Description {
     let mut description = SANDBOX.description();
     description.chains.truncate(1);
@@ -202,7 +197,7 @@ impl Account for Wallet {
 
     fn sign_order(
         &self,
-        capability: Capability<bardo::safety::pipeline::Order>,
+        capability: Capability<bardo_safety::pipeline::Order>,
     ) -> BoxFuture<'_, Result<Bytes, SignError>> {
         self.signatures.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
@@ -271,7 +266,7 @@ const BOOK: Migrations = Migrations {
 
 /// Dollars in cents, rounded up.
 pub fn cents(usd: Usd) -> i64 {
-    usd.to_fixed(2, bardo::base::units::Rounding::Up).replace('.', "").parse().unwrap()
+    usd.to_fixed(2, bardo_base::units::Rounding::Up).replace('.', "").parse().unwrap()
 }
 
 impl Book {
@@ -434,7 +429,6 @@ impl TestHarness {
     }
 
     /// Fixture on another devnet, with a clock in step with its chain, whose many blocks are ahead of the system clock.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub async fn in_step(sandbox: &'static Sandbox, account: usize, sending: SenderRules) -> Self {
         let world = Self::over(sandbox, account, sending).await;
         let look = |chain: &mut Chain| chain.head().header.timestamp;
@@ -520,25 +514,21 @@ impl TestHarness {
     }
 
     /// The same pipeline with permits that expire at once.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn with_permits_of_no_time(&self) -> Pipeline {
         self.with_permits_of(Duration::ZERO)
     }
 
     /// The same pipeline with this lifetime of permits.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn with_permits_of(&self, time: Duration) -> Pipeline {
         Pipeline::new(PipelineConfig { permit_ttl: time, ..self.config(&self.client) })
     }
 
     /// The same pipeline over another client of the chain, with this timeout for receipts.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn through(&self, client: &ChainClient, patience: Duration) -> Pipeline {
         Pipeline::new(PipelineConfig { patience, ..self.config(client) })
     }
 
     /// The same pipeline over another client of the chain, with a private relay.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn with_relay(&self, client: &ChainClient, relay: Relay) -> Pipeline {
         let mut config = self.config(client);
         let (store, clock) = (self.store.clone(), self.clock.clone());
@@ -550,7 +540,6 @@ impl TestHarness {
     }
 
     /// Another process on the same ledger.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn program(&self, client: &ChainClient) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
         Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, desk, self.signing(), clock))
@@ -566,13 +555,11 @@ impl TestHarness {
     }
 
     /// The same chain and account under other rules, with another database.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn pipeline_under(&self, rules: Arc<dyn PolicyEngine>, store: &Store) -> Pipeline {
         self.pipeline_with(rules, store, TTL)
     }
 
     /// The same with this lifetime of permits.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn pipeline_with(&self, rules: Arc<dyn PolicyEngine>, store: &Store, permits: Duration) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
         let config = config(&self.client, store, rules, fabric, desk, self.signing(), clock);
@@ -580,13 +567,11 @@ impl TestHarness {
     }
 
     /// The same account over another client of the chain, under other rules on another database.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn pipeline_of(&self, client: &ChainClient, rules: Arc<dyn PolicyEngine>, store: &Store) -> Pipeline {
         Pipeline::new(config(client, store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone()))
     }
 
     /// The same chain as one of this kind.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn as_kind(&self, kind: NetworkKind) -> Pipeline {
         let mut network = self.client.network().clone();
         network.kind = kind;
@@ -599,13 +584,11 @@ impl TestHarness {
     }
 
     /// The same chain over this client.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn over_client(&self, client: &ChainClient) -> Pipeline {
         Pipeline::new(self.config(client))
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub async fn as_rollup(&self, oracle: Address, code: Bytes) -> Pipeline {
         let devnet = SANDBOX.chains()[0].devnet.clone();
         devnet.run(move |chain: &mut Chain| chain.set_code(oracle, code)).await.unwrap().unwrap();
@@ -615,7 +598,6 @@ impl TestHarness {
     }
 
     /// The same chain with these data fees.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn charging(&self, data_fees: DataFees) -> Pipeline {
         let mut network = self.client.network().clone();
         network.data_fees = data_fees;
@@ -623,20 +605,17 @@ impl TestHarness {
     }
 
     /// Event fabric of the fixture.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn fabric(&self) -> Fabric {
         self.fabric.clone()
     }
 
     /// Entries of the audit log, in order: kinds and bodies.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn trail(&self) -> Vec<(String, serde_json::Value)> {
         let found = self.store.read(|connection| audit::entries(connection, 0, None, 1_000)).unwrap();
         found.into_iter().map(|entry| (entry.kind, serde_json::from_str(&entry.body).unwrap())).collect()
     }
 
     /// State of the chain, timestamp of its latest block, and its id.
-    #[allow(dead_code)] // For the benchmark that includes this file.
     pub async fn state(&self) -> (State, u64, u64) {
         let look = |chain: &mut Chain| (chain.state().clone(), chain.head().header.timestamp, chain.rules().chain_id);
         SANDBOX.chains()[0].devnet.run(look).await.unwrap()
@@ -664,7 +643,6 @@ impl TestHarness {
     }
 
     /// True if a check has blocked something since the last read of events.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn blocked(&self) -> bool {
         let mut events: Vec<Arc<Event>> = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 10_000);
@@ -676,7 +654,6 @@ impl TestHarness {
     }
 
     /// Transaction states that were reported since the last read of events.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn told(&self) -> Vec<(B256, fabric::TxState)> {
         let mut events: Vec<Arc<Event>> = Vec::new();
         self.events.lock().unwrap().try_receive(&mut events, 10_000);
@@ -729,7 +706,7 @@ impl TestHarness {
     /// The same with this tip, in wei per unit of gas.
     pub async fn send_for(&self, tip: u128, to: Address, call: impl SolCall) {
         let provider = self.client.provider();
-        let mut transaction = outside::call(self.nonce().await, to, call);
+        let mut transaction = crate::outside::call(self.nonce().await, to, call);
         transaction.max_priority_fee_per_gas = tip;
         let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
@@ -797,7 +774,6 @@ impl TestHarness {
     }
 
     /// Revocation of that allowance.
-    #[allow(dead_code)] // The benchmark that includes this file does not use it.
     pub fn revocation(&self) -> Proposal {
         Proposal { intent: Intent::Revoke, ..self.approval(0) }
     }

@@ -1,11 +1,11 @@
-//! Proofs of the operator's decision, from the only place that creates them. Shared by tests through `#[path]`.
+//! Proofs of the operator's decision, from the only place that creates them.
 
 use std::path::Path;
 
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::custody::Reauthentication;
-use bardo::safety::operator_proof::{Authorisation, OperatorProof};
-use bardo::safety::stop::StopFile;
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_safety::custody::Reauthentication;
+use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::stop::StopFile;
 
 /// A proof for `wanted` in a data directory without keys, or on a devnet.
 pub fn proof(folder: &Path, wanted: Authorisation, now: u64) -> OperatorProof {
@@ -15,7 +15,6 @@ pub fn proof(folder: &Path, wanted: Authorisation, now: u64) -> OperatorProof {
 }
 
 /// Lifts the stop in force in a data directory without keys, as the operator does on a terminal.
-#[allow(dead_code)] // Not every test that includes this file uses it.
 pub fn lift(folder: &Path) {
     let (file, now) = (StopFile::in_folder(folder), SystemClock.now_millis());
     let shown = file.read();
