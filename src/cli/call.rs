@@ -126,17 +126,8 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             Err(AccountError::Answer(error)) => return Ok(not_called(&*clock, error)),
         };
         if ledger.is_none() {
-            // Without a ledger, the policy file alone decides. Reading it leaves no files behind.
-            match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
-                Ok(keeper) => opened.world = opened.world.bound_by(keeper.current().policy),
-                Err(error) => {
-                    let error = ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}"));
-                    return Ok(not_called(&*clock, error));
-                }
-            }
-            if catalog.get(tool).is_some_and(|entry| quotes(entry)) {
-                let offered = bardo_runtime::auctions(config, &opened).await;
-                opened.world = opened.world.offering(offered);
+            if let Err(error) = without_ledger(config, &mut opened, catalog.get(tool)).await? {
+                return Ok(not_called(&*clock, error));
             }
         }
         let asking = match acting.as_ref().zip(ledger.as_ref()) {
@@ -157,20 +148,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             acting,
         });
         let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
-        let approve = match approve {
-            Some(ApprovalMode::Ask) if as_attended() == ApprovalMode::Never => {
-                // The chain and the ledger of an embedded devnet end with this process: no other one could answer.
-                let others = ledger.as_ref().filter(|_| opened.sandbox.is_none());
-                match others.is_some_and(|ledger| ledger.queue.is_attended_elsewhere()) {
-                    true => {
-                        eprintln!("bardo: no terminal here: what needs approval is asked in your open console");
-                        ApprovalMode::Ask
-                    }
-                    false => ApprovalMode::Never,
-                }
-            }
-            asked => asked.unwrap_or_else(as_attended),
-        };
+        let approve = approval_mode(approve, opened.sandbox.is_some(), ledger.as_ref());
         let call = Call { idempotency_key, dry_run, approve: Some(approve), phase, ..Call::new(tool, input) };
         let mut response = executor.call(call).await;
         if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
@@ -192,6 +170,44 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
     // Dropped last, since the spans of the call end with it.
     drop(logs);
     response
+}
+
+/// Binds the world by the policy file alone, which leaves no files behind, and offers auctions to a tool that quotes.
+/// The inner error is the call's answer.
+async fn without_ledger(
+    config: &Config,
+    opened: &mut OpenWorld,
+    entry: Option<&Arc<Entry>>,
+) -> Result<Result<(), ToolError>, Failure> {
+    match bardo_runtime::policy::open(config, bardo_runtime::policy::is_devnet(config)?) {
+        Ok(keeper) => opened.world = opened.world.clone().bound_by(keeper.current().policy),
+        Err(error) => {
+            let error = ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}"));
+            return Ok(Err(error));
+        }
+    }
+    if entry.is_some_and(|entry| quotes(entry)) {
+        let offered = bardo_runtime::auctions(config, opened).await;
+        opened.world = opened.world.clone().offering(offered);
+    }
+    Ok(Ok(()))
+}
+
+/// How the operator is asked. A request to ask where no terminal can answer goes to an open console on the same ledger,
+/// and is refused if there is none.
+fn approval_mode(wanted: Option<ApprovalMode>, embedded: bool, ledger: Option<&Ledger>) -> ApprovalMode {
+    match wanted {
+        Some(ApprovalMode::Ask) if as_attended() == ApprovalMode::Never => {
+            // The chain and the ledger of an embedded devnet end with this process: no other one could answer.
+            let others = ledger.filter(|_| !embedded);
+            if !others.is_some_and(|ledger| ledger.queue.is_attended_elsewhere()) {
+                return ApprovalMode::Never;
+            }
+            eprintln!("bardo: no terminal here: what needs approval is asked in your open console");
+            ApprovalMode::Ask
+        }
+        wanted => wanted.unwrap_or_else(as_attended),
+    }
 }
 
 /// Puts the world under the ledger's rules, and prepares the signing account and the orders that the tool needs.

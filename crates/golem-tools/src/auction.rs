@@ -136,16 +136,7 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
     let permit2 = chain.contract(Contract::Permit2)?;
     let ask =
         SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
-    let TokenId::Erc20(token) = ask.token_in.id else {
-        return Err(invalid("token_in", &"an order cannot sell the native token: wrap it and name the wrapped token"));
-    };
-    let wanted = match ask.token_out.id {
-        TokenId::Erc20(address) => address,
-        TokenId::Native => Address::ZERO,
-    };
-    if wanted == token {
-        return Err(invalid("token_out", &"the token to sell"));
-    }
+    let (token, wanted) = tokens(&ask)?;
     let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
     let now = chain.moment(&*world.clock, snapshot.timestamp);
@@ -153,22 +144,7 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
         futures::join!(terms(world, &ask, &route, kind, now), liquidity_share(chain, &route, &snapshot));
     let Terms { start_out, least_out: least, heard } = terms?;
     let deadline = now.saturating_add(wish.ends_in);
-    let millis = chain.network().block_millis.max(1);
-    let auction = match kind {
-        OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not supported")),
-        OrderKind::DutchV2 => Auction::CosignedTimes,
-        OrderKind::DutchV3 => {
-            let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
-            // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
-            let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
-            Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO }
-        }
-        OrderKind::Priority => Auction::PriorityFee {
-            start_block: snapshot.block_number.saturating_add(lead_blocks(wish.starts_in, millis)),
-            baseline: 0,
-            mps_per_wei: U256::from(1),
-        },
-    };
+    let auction = decay(kind, wish, chain.network().block_millis, snapshot.block_number)?;
     let draft = Draft {
         reactor,
         swapper: account,
@@ -241,6 +217,49 @@ pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> R
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))
+}
+
+/// Contracts of the token to sell and of the token to buy; the latter is zero for the native token.
+///
+/// # Errors
+/// `VALIDATION_FAILED` if the native token would be sold, or if both are the same.
+fn tokens(ask: &SwapAsk<'_>) -> Result<(Address, Address), ToolError> {
+    let TokenId::Erc20(sold) = ask.token_in.id else {
+        return Err(invalid("token_in", &"an order cannot sell the native token: wrap it and name the wrapped token"));
+    };
+    let bought = match ask.token_out.id {
+        TokenId::Erc20(address) => address,
+        TokenId::Native => Address::ZERO,
+    };
+    if bought == sold {
+        return Err(invalid("token_out", &"the token to sell"));
+    }
+    Ok((sold, bought))
+}
+
+/// How the order's price falls, on a chain with a block each `block_millis` milliseconds whose latest block is `block`.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` for a kind of order that has no cosigner.
+fn decay(kind: OrderKind, wish: &AuctionRequest<'_>, block_millis: u64, block: u64) -> Result<Auction, ToolError> {
+    let millis = block_millis.max(1);
+    match kind {
+        OrderKind::Dutch => {
+            Err(ToolError::new(ErrorCode::ChainUnsupported, "orders without a cosigner are not supported"))
+        }
+        OrderKind::DutchV2 => Ok(Auction::CosignedTimes),
+        OrderKind::DutchV3 => {
+            let over = wish.ends_in.saturating_sub(STARTS_IN.min(wish.ends_in / 2)).saturating_mul(1_000) / millis;
+            // The cosigner's lead precedes the decay; the curve must end before the order's deadline.
+            let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
+            Ok(Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO })
+        }
+        OrderKind::Priority => Ok(Auction::PriorityFee {
+            start_block: block.saturating_add(lead_blocks(wish.starts_in, millis)),
+            baseline: 0,
+            mps_per_wei: U256::from(1),
+        }),
+    }
 }
 
 /// Returns the start output: the source's quote if it is above the minimum, otherwise our own start output. A quote far

@@ -14,6 +14,7 @@ use super::sign::NotStored;
 use super::witness::despite_disputes;
 use super::{InProgressGuard, Pipeline, Prepared, Refusal};
 use crate::approval::Consent;
+use crate::orders::record::Record;
 use crate::policy_engine::End;
 use crate::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::signing_payload::FeeBound;
@@ -25,6 +26,7 @@ use bardo_base::error::ErrorCode;
 use bardo_base::fabric::TxState;
 use bardo_base::model::Check;
 use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
 use golem_chain::network::Contract;
 use golem_chain::sender::{self, NonceTicket, Route, Sender};
 use golem_chain::token::TokenId;
@@ -72,6 +74,63 @@ enum Ended {
     Stopped { code: ErrorCode, why: String, failed: bool },
 }
 
+/// State of a plan while its transactions are sent.
+struct Progress {
+    /// Reports of the transactions so far.
+    legs: Vec<LegReport>,
+    /// Notes for the caller.
+    remarks: Vec<String>,
+    /// Latest assessment.
+    current: Assessment,
+    /// Clearance by which the last transaction may be sent again.
+    clearance: ResendClearance,
+}
+
+impl Progress {
+    fn new(first: &Assessment) -> Self {
+        let clearance = ResendClearance::of(first);
+        Self { legs: Vec::new(), remarks: Vec::new(), current: first.clone(), clearance }
+    }
+
+    /// True if at least one transaction was sent and may have an effect.
+    fn anything_happened(&self) -> bool {
+        self.legs.iter().any(|leg| leg.state != TxState::Dropped)
+    }
+
+    /// End of the plan after its last report; `None` if the next transaction can follow.
+    fn ended(&self, sender: &Sender) -> Option<Ended> {
+        match self.legs.last()?.state {
+            TxState::Confirmed => None,
+            TxState::Reverted if main_is_done(&self.legs) => {
+                let why = "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
+                Some(Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true })
+            }
+            TxState::Reverted => Some(Ended::Reverted),
+            TxState::Dropped => {
+                let why = never_happens(sender, &self.legs);
+                Some(Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true })
+            }
+            TxState::Signed | TxState::Sent | TxState::Unclear => Some(Ended::Unclear),
+        }
+    }
+}
+
+impl Ended {
+    /// How the ledger settles the reservation.
+    fn settlement(&self, progress: &Progress, spent: Usd, gas: Usd) -> End {
+        match self {
+            Self::Done => End::Done { spent },
+            Self::Unclear | Self::Placed => End::Unclear,
+            Self::Reverted => End::Reverted { gas },
+            // A failed clean-up transaction does not change that the main one succeeded.
+            Self::Stopped { .. } if main_is_done(&progress.legs) => End::Done { spent },
+            Self::Stopped { .. } if progress.anything_happened() => End::Partly { spent },
+            Self::Stopped { failed: true, .. } => End::NotSent,
+            Self::Stopped { failed: false, .. } => End::Withdrawn,
+        }
+    }
+}
+
 impl Pipeline {
     /// Signs, stores, sends and follows every transaction, and settles the reservation.
     pub(super) async fn run_plan(
@@ -85,145 +144,53 @@ impl Pipeline {
         let framed = prepared.preview.framed.clone();
         let permit_id = prepared.preview.permit.permit_id;
         let sender = self.sender(framed.proposal().chain_id)?;
-        let private = self.inner.rules.goes_private(&framed, &first.facts);
-        let route = if private { Route::Private } else { Route::Public };
-        let mut remarks = Vec::new();
-        let mut legs: Vec<LegReport> = Vec::new();
-        let mut next = next;
+        let mut progress = Progress::new(&first);
+        let mut ended = self.send_all(&prepared, &first, &sender, next, &mut progress).await;
         let mut placed = None;
-        let mut current = first.clone();
-        let mut leave = ResendClearance::of(&first);
-        let mut ended = Ended::Done;
-        for leg in 0..framed.legs().len() {
-            let taken = match next.take() {
-                Some(taken) => taken,
-                None => match self.next_leg(&prepared, leg, &first).await {
-                    Ok((assessment, taken)) => {
-                        current = assessment;
-                        taken
-                    }
-                    Err(refusal) => {
-                        ended = Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
-                        break;
-                    }
-                },
-            };
-            let stored = match self.sign_and_store(&prepared, &current, leg, taken, route).await {
-                Ok(stored) => stored,
-                Err(not_stored) => {
-                    remarks.extend(self.undo(&sender, &not_stored).await);
-                    let NotStored { ticket, code, why, failed } = not_stored;
-                    // Without a ticket it is not known whether something was signed or stored.
-                    ended = match ticket {
-                        Some(_) => Ended::Stopped { code, why, failed },
-                        None => {
-                            remarks.push(why);
-                            Ended::Unclear
-                        }
-                    };
-                    break;
-                }
-            };
-            leave = ResendClearance::of(&current);
-            let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
-            remarks.extend(outbids);
-            let state = report.state;
-            legs.push(report);
-            match state {
-                TxState::Confirmed => {}
-                TxState::Reverted if main_is_done(&legs) => {
-                    let why =
-                        "the main transaction succeeded, but the one that revokes the remaining allowance reverted";
-                    ended = Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true };
-                    break;
-                }
-                TxState::Reverted => {
-                    ended = Ended::Reverted;
-                    break;
-                }
-                TxState::Dropped => {
-                    let why = never_happens(&sender, &legs);
-                    ended = Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true };
-                    break;
-                }
-                TxState::Signed | TxState::Sent | TxState::Unclear => {
-                    ended = Ended::Unclear;
-                    break;
-                }
-            }
-        }
         if let Ended::Done = ended
             && framed.order().is_some()
         {
-            // If the gas cost cannot be read, all of the reserved gas counts.
-            let gas = cost_of(&prepared.reader, &legs).await.ok();
-            let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas);
-            // The assessment before the transactions is out of date after them.
-            let looked = match legs.len() {
-                0 => Ok(current),
-                done => self.rest_stands(&prepared, done, &first).await,
-            };
-            ended = match looked {
-                Ok(assessment) => match self.place_order(&prepared, &assessment, gas).await {
-                    Ok(order) => {
-                        placed = Some(Box::new(order));
-                        Ended::Placed
-                    }
-                    Err(NotPlaced { why, unclear: true, .. }) => {
-                        remarks.push(why);
-                        Ended::Unclear
-                    }
-                    Err(NotPlaced { code, why, failed, .. }) => Ended::Stopped { code, why, failed },
-                },
-                Err(refusal) => Ended::Stopped { code: refusal.code, why: refusal.message, failed: false },
-            };
+            (ended, placed) = self.place_after(&prepared, &first, held.gas, &mut progress).await;
         }
-        let anything_happened = legs.iter().any(|leg| leg.state != TxState::Dropped);
-        if !matches!(ended, Ended::Done | Ended::Placed | Ended::Unclear) && anything_happened {
-            remarks.extend(self.take_back(&prepared, &legs).await);
+        if !matches!(ended, Ended::Done | Ended::Placed | Ended::Unclear) && progress.anything_happened() {
+            progress.remarks.extend(self.take_back(&prepared, &progress.legs).await);
         }
         let truth = match ended {
             Ended::Unclear | Ended::Placed => None,
             Ended::Done | Ended::Reverted | Ended::Stopped { .. } => {
-                self.truth(&prepared, &legs).await.map_err(|doubt| remarks.push(doubt.to_string())).ok()
+                let read = self.truth(&prepared, &progress.legs).await;
+                read.map_err(|doubt| progress.remarks.push(doubt.to_string())).ok()
             }
         };
         // Without the chain's figures, all of the reserved gas counts.
         let gas = truth.as_ref().and_then(|truth| gas_usd(&first.look.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas);
-        let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &legs, &first, gas));
+        let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &progress.legs, &first, gas));
         let spent = spent.unwrap_or(held.spent).min(held.most_with(gas));
-        let end = match &ended {
-            Ended::Done => End::Done { spent },
-            Ended::Unclear | Ended::Placed => End::Unclear,
-            Ended::Reverted => End::Reverted { gas },
-            // A failed clean-up transaction does not change that the main one succeeded.
-            Ended::Stopped { .. } if main_is_done(&legs) => End::Done { spent },
-            Ended::Stopped { .. } if anything_happened => End::Partly { spent },
-            Ended::Stopped { failed: true, .. } => End::NotSent,
-            Ended::Stopped { failed: false, .. } => End::Withdrawn,
-        };
+        let end = ended.settlement(&progress, spent, gas);
         // Spending that an order can still take stays reserved until the chain shows how the order ended.
         if !matches!(ended, Ended::Placed)
             && let Err(error) = self.settle_as(permit_id, held, end).await
         {
-            remarks.push(format!("the ledger still counts the spending: {error}"));
+            progress.remarks.push(format!("the ledger still counts the spending: {error}"));
         }
         if let Some(truth) = &truth
-            && anything_happened
+            && progress.anything_happened()
         {
-            self.say_truth(&framed, truth, &legs).await;
+            self.say_truth(&framed, truth, &progress.legs).await;
         }
         if let Ended::Done = ended {
             self.poll_cancelled_orders(&framed).await;
             self.note_parties(&framed).await;
         }
+        let anything_happened = progress.anything_happened();
+        let Progress { legs, remarks, clearance, .. } = progress;
         // An order with an unknown outcome is followed by the order service: its transactions say nothing about it.
         let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
         if let Ended::Unclear = ended
             && !(framed.order().is_some() && all_sent)
         {
-            self.follow(sender, (framed, permit_id, held), &legs, leave, at_work);
+            self.follow(sender, (framed, permit_id, held), &legs, clearance, at_work);
         }
         let state = match ended {
             Ended::Done => State::Done,
@@ -235,6 +202,87 @@ impl Pipeline {
             Ended::Stopped { code, why, .. } => return Err(Refusal::new(code, why)),
         };
         Ok(Committed { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
+    }
+
+    /// Signs, stores, sends and follows the plan's transactions, one after the other, until one does not confirm.
+    async fn send_all(
+        &self,
+        prepared: &Prepared,
+        first: &Assessment,
+        sender: &Sender,
+        mut next: Option<(NonceTicket, FeeBound)>,
+        progress: &mut Progress,
+    ) -> Ended {
+        let framed = &prepared.preview.framed;
+        let private = self.inner.rules.goes_private(framed, &first.facts);
+        let route = if private { Route::Private } else { Route::Public };
+        for leg in 0..framed.legs().len() {
+            let taken = match next.take() {
+                Some(taken) => taken,
+                None => match self.next_leg(prepared, leg, first).await {
+                    Ok((assessment, taken)) => {
+                        progress.current = assessment;
+                        taken
+                    }
+                    Err(refusal) => {
+                        return Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                    }
+                },
+            };
+            let stored = match self.sign_and_store(prepared, &progress.current, leg, taken, route).await {
+                Ok(stored) => stored,
+                Err(not_stored) => {
+                    progress.remarks.extend(self.undo(sender, &not_stored).await);
+                    let NotStored { ticket, code, why, failed } = not_stored;
+                    // Without a ticket it is not known whether something was signed or stored.
+                    if ticket.is_some() {
+                        return Ended::Stopped { code, why, failed };
+                    }
+                    progress.remarks.push(why);
+                    return Ended::Unclear;
+                }
+            };
+            progress.clearance = ResendClearance::of(&progress.current);
+            let (report, outbids) = self.send_and_follow(prepared, &progress.current, leg, (sender, stored)).await;
+            progress.remarks.extend(outbids);
+            progress.legs.push(report);
+            if let Some(ended) = progress.ended(sender) {
+                return ended;
+            }
+        }
+        Ended::Done
+    }
+
+    /// Submits the plan's order after its transactions. `reserved_gas` counts where the gas cost cannot be read.
+    async fn place_after(
+        &self,
+        prepared: &Prepared,
+        first: &Assessment,
+        reserved_gas: Usd,
+        progress: &mut Progress,
+    ) -> (Ended, Option<Box<Record>>) {
+        let gas = cost_of(&prepared.reader, &progress.legs).await.ok();
+        let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(reserved_gas);
+        // The assessment before the transactions is out of date after them.
+        let assessed = match progress.legs.len() {
+            0 => Ok(progress.current.clone()),
+            done => self.rest_stands(prepared, done, first).await,
+        };
+        let assessment = match assessed {
+            Ok(assessment) => assessment,
+            Err(refusal) => {
+                let ended = Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                return (ended, None);
+            }
+        };
+        match self.place_order(prepared, &assessment, gas).await {
+            Ok(order) => (Ended::Placed, Some(Box::new(order))),
+            Err(NotPlaced { why, unclear: true, .. }) => {
+                progress.remarks.push(why);
+                (Ended::Unclear, None)
+            }
+            Err(NotPlaced { code, why, failed, .. }) => (Ended::Stopped { code, why, failed }, None),
+        }
     }
 
     /// Assesses the rest of the plan again and allocates the next nonce.

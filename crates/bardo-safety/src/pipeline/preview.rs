@@ -121,19 +121,10 @@ impl Pipeline {
         }
         verdicts.extend(self.unseen(&framed, facts)?);
         let above_hot_lane = self.inner.rules.above_hot_lane(&framed, facts);
-        let mut opinion = None;
-        if !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
-            match self.ask_guardian(&framed, facts).await {
-                Ok(said) => {
-                    if !said.agrees {
-                        let why = format!("this exit lacks the safety-guardian's agreement: {}", said.why);
-                        verdicts.push(Verdict::passed(Check::SpendingLimit, Finding::said(&why)).asking(&why));
-                    }
-                    opinion = Some(said);
-                }
-                Err(verdict) => verdicts.push(verdict),
-            }
-        }
+        let opinion = match !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
+            true => self.guardians_opinion(&framed, facts, &mut verdicts).await,
+            false => None,
+        };
         self.tell_verdicts(&framed, &verdicts);
         let (Some(simulated), Ok(values), false) =
             (&facts.simulation, &facts.values, verdicts.iter().any(Verdict::blocks))
@@ -165,35 +156,7 @@ impl Pipeline {
             network: reader.network().kind,
             paper: self.inner.paper.is_some(),
         };
-        let permit = &preview.permit;
-        let proposal = framed.proposal();
-        let bounds = &permit.bounds;
-        let declared = bounds.outflows.iter().map(|flow| &flow.token);
-        let declared = declared.chain(bounds.inflows.iter().map(|inflow| &inflow.token));
-        let changes = simulated.balance_changes(&framed, declared, reader.network().native_symbol);
-        let body = json!({
-            "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": policy,
-            "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
-            "account": proposal.account, "expected_outcome": permit.expected_outcome,
-            "spent_usd": values.spent, "gas_usd": values.gas, "phase": facts.phase, "expires_at": permit.expires_at,
-            "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
-        });
-        // Without this record, a permit could be used that the audit log does not have.
-        let recorded = self.inner.audit_log.record(self.note(&framed, Kind::PermitIssued, body)).await;
-        recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
-        self.say(
-            &framed,
-            EventKind::PermitIssued(PermitIssued {
-                permit_id: preview.permit.permit_id,
-                simulation_hash: preview.permit.simulation_hash,
-                expected_outcome: preview.permit.expected_outcome.clone(),
-                expires_at: preview.permit.expires_at,
-                notify: preview.needs == ApprovalNeed::Notify,
-                changes,
-                least_out: least_out(proposal),
-                leaves_usd: preview.values.leaves(),
-            }),
-        );
+        self.report_permit(&preview).await?;
         self.remember(
             Prepared { preview: preview.clone(), account, reader, asked, look: assessment.look },
             now,
@@ -201,6 +164,64 @@ impl Pipeline {
         );
         failpoint::reach(Failpoint::Permitted);
         Ok(preview)
+    }
+
+    /// Asks the safety guardian about an action above the hot lane, and adds its objection to `verdicts`. `None` if it
+    /// did not answer, which blocks the action.
+    async fn guardians_opinion(
+        &self,
+        framed: &SigningPayload,
+        facts: &CheckInputs,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Option<Opinion> {
+        match self.ask_guardian(framed, facts).await {
+            Ok(opinion) => {
+                if !opinion.agrees {
+                    let why = format!("this exit lacks the safety-guardian's agreement: {}", opinion.why);
+                    verdicts.push(Verdict::passed(Check::SpendingLimit, Finding::said(&why)).asking(&why));
+                }
+                Some(opinion)
+            }
+            Err(verdict) => {
+                verdicts.push(verdict);
+                None
+            }
+        }
+    }
+
+    /// Records the permit in the audit log, and then reports it as an event.
+    async fn report_permit(&self, preview: &Preview) -> Result<(), Refusal> {
+        let Preview { permit, framed, simulated, values, .. } = preview;
+        let proposal = framed.proposal();
+        let bounds = &permit.bounds;
+        let declared = bounds.outflows.iter().map(|flow| &flow.token);
+        let declared = declared.chain(bounds.inflows.iter().map(|inflow| &inflow.token));
+        let native_symbol = self.reader(proposal.chain_id)?.network().native_symbol;
+        let changes = simulated.balance_changes(framed, declared, native_symbol);
+        let body = json!({
+            "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": preview.policy,
+            "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
+            "account": proposal.account, "expected_outcome": permit.expected_outcome,
+            "spent_usd": values.spent, "gas_usd": values.gas, "phase": preview.phase, "expires_at": permit.expires_at,
+            "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
+        });
+        // Without this record, a permit could be used that the audit log does not have.
+        let recorded = self.inner.audit_log.record(self.note(framed, Kind::PermitIssued, body)).await;
+        recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+        self.say(
+            framed,
+            EventKind::PermitIssued(PermitIssued {
+                permit_id: permit.permit_id,
+                simulation_hash: permit.simulation_hash,
+                expected_outcome: permit.expected_outcome.clone(),
+                expires_at: permit.expires_at,
+                notify: preview.needs == ApprovalNeed::Notify,
+                changes,
+                least_out: least_out(proposal),
+                leaves_usd: values.leaves(),
+            }),
+        );
+        Ok(())
     }
 
     /// Builds the signing payload of `proposal` for `account`, with a fee bound from the chain's current fees.

@@ -155,22 +155,16 @@ impl WriteTool for TokenApprove {
         let (standing, _) =
             allowances::read(chain, contract, account, taker, &[spender][..usize::from(through)]).await?;
         let (amount, in_permit2) = wanted(&params.amount, token.decimals, standing.balance)?;
-        let mut legs = Vec::new();
-        let mut bounds = Vec::new();
+        let (mut legs, mut bounds) = (Vec::new(), Vec::new());
         if standing.of_token != amount {
             let first = !standing.of_token.is_zero()
                 && allowances::needs_zero_first(chain, contract, account, taker, amount).await?;
-            let purpose = if through { Purpose::Approve } else { Purpose::Main };
             if first {
                 legs.push(approve(Purpose::Approve, contract, taker, U256::ZERO));
             }
-            legs.push(approve(purpose, contract, taker, amount));
-            bounds.push(AllowanceBound {
-                token: token.clone(),
-                spender: taker,
-                kind: AllowanceKind::Erc20,
-                at_most: amount,
-            });
+            legs.push(approve(if through { Purpose::Approve } else { Purpose::Main }, contract, taker, amount));
+            let kind = AllowanceKind::Erc20;
+            bounds.push(AllowanceBound { token: token.clone(), spender: taker, kind, at_most: amount });
         }
         let expires_at = match through {
             true => {
@@ -180,26 +174,9 @@ impl WriteTool for TokenApprove {
             false => None,
         };
         if let Some(expires_at) = expires_at {
-            let call = Permit2::approveCall {
-                token: contract,
-                spender,
-                amount: in_permit2,
-                expiration: U48::from(expires_at),
-            };
-            legs.push(Leg {
-                purpose: Purpose::Main,
-                to: taker,
-                value: U256::ZERO,
-                data: call.abi_encode().into(),
-                gas_limit: APPROVAL_GAS,
-                slots: Vec::new(),
-            });
-            bounds.push(AllowanceBound {
-                token: token.clone(),
-                spender,
-                kind: AllowanceKind::Permit2 { expires_at },
-                at_most: U256::from(in_permit2),
-            });
+            legs.push(approve_in_permit2(taker, contract, spender, in_permit2, expires_at));
+            let (kind, at_most) = (AllowanceKind::Permit2 { expires_at }, U256::from(in_permit2));
+            bounds.push(AllowanceBound { token: token.clone(), spender, kind, at_most });
         }
         if legs.is_empty() {
             let what = format_args!("{spender} may already take exactly this amount; nothing needs to be done");
@@ -277,4 +254,16 @@ fn shown(amount: U256, decimals: u8) -> String {
         return "unlimited".to_owned();
     }
     TokenAmount::new(amount, decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+}
+/// Call of Permit2 that lets `spender` take `amount` of `token`, in raw units, until `expires_at`, in Unix seconds.
+fn approve_in_permit2(permit2: Address, token: Address, spender: Address, amount: U160, expires_at: u64) -> Leg {
+    let call = Permit2::approveCall { token, spender, amount, expiration: U48::from(expires_at) };
+    Leg {
+        purpose: Purpose::Main,
+        to: permit2,
+        value: U256::ZERO,
+        data: call.abi_encode().into(),
+        gas_limit: APPROVAL_GAS,
+        slots: Vec::new(),
+    }
 }
