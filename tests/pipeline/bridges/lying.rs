@@ -9,9 +9,11 @@ use bardo::chain::sender::{Sender, SenderRules};
 use bardo::engine::{Catalog, Executor, Paper};
 use bardo::intents::Intent;
 use bardo::intents::gateway::{BidRequest, IntentGateway, RelayerBid};
+use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::ApprovalQueue;
 use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::pipeline::{PipelineChain, PipelineConfig};
+use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
@@ -122,13 +124,15 @@ impl Lied {
     fn to(bridge: &Bridge, manner: Manner) -> Self {
         let inner = bridge.orders.chain(31_337).unwrap().bridges.clone().unwrap();
         let network = Arc::new(Network { inner, manner, handed_in: AtomicUsize::new(0) });
+        // A session of its own on the ledger, as another process has: no recovery takes its actions for unfinished ones.
+        let store = Store::open(StoreConfig::at(bridge.store.path()), ROOMS).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let fabric = Fabric::in_memory(100, clock.clone());
         let connected =
             |id: u64| OrderChain { bridges: Some(network.clone()), ..bridge.orders.chain(id).unwrap().clone() };
         let orders = Orders::new(OrdersConfig {
             chains: vec![connected(31_337), connected(31_338)],
-            store: bridge.store.clone(),
+            store: store.clone(),
             rules: bridge.rules.clone(),
             clock: clock.clone(),
             fabric: fabric.clone(),
@@ -139,12 +143,12 @@ impl Lied {
             let rules = SenderRules::for_network(network.kind, network.block_millis);
             PipelineChain {
                 reader: SnapshotReader::new(client.clone(), chain.prices.clone(), "10000".parse().unwrap()),
-                sender: Sender::new(client, bridge.store.clone(), clock.clone(), None, rules),
+                sender: Sender::new(client, store.clone(), clock.clone(), None, rules),
             }
         };
         let pipeline = Pipeline::new(PipelineConfig {
             chains: vec![chain("ethereum"), chain("base")],
-            store: bridge.store.clone(),
+            store: store.clone(),
             rules: bridge.rules.clone(),
             clock: clock.clone(),
             fabric: fabric.clone(),
@@ -165,8 +169,7 @@ impl Lied {
         };
         let world = (*bridge.world).clone().with_orders(Some(orders.clone()));
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
-        let store = Some(bridge.store.clone());
-        let executor = bardo_testkit::acting::executor(catalog, world, fabric, store, Some(acting));
+        let executor = bardo_testkit::acting::executor(catalog, world, fabric, Some(store), Some(acting));
         Self { executor, orders, network, _phase: sender }
     }
 
