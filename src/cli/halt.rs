@@ -11,7 +11,7 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::{DataFolder, ROOMS};
 use bardo_runtime::reauthentication;
-use bardo_safety::audit::{AuditLog, Kind, Note};
+use bardo_safety::audit::{Anchor, AuditLog, Kind, Note};
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::stop::{InForce, StopError, StopFile, meaning};
 use bardo_store::{Store, StoreConfig};
@@ -148,6 +148,7 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
 fn audit_logs(folder: &DataFolder) -> Result<Vec<AuditLog>, Failure> {
     let open = |path| -> Result<AuditLog, Failure> {
         let store = Store::open(StoreConfig { path, patience: PATIENCE }, ROOMS)?;
+        Anchor::begin(&store);
         Ok(AuditLog::new(store, std::sync::Arc::new(SystemClock)))
     };
     folder.ledgers()?.into_iter().map(open).collect()

@@ -12,7 +12,7 @@ use bardo_base::fabric::{Event, read_journal};
 use bardo_base::format::utc;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_runtime::data::DataFolder;
+use bardo_runtime::data::{DataFolder, LedgerKind};
 use bardo_safety::audit::{Anchor, Kind, Recorded, entries, verify};
 use bardo_safety::pipeline::{Found, Step};
 
@@ -103,9 +103,11 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
         print_json(&serde_json::json!({ "good": report.good(), "database": database, "report": report }))?;
     } else if report.good() {
         print(&format!(
-            "good: {} entries, in order and unchanged\nhead  {}\nKeep the head elsewhere; `bardo log verify --head` \
+            "good: {} entries, in order and unchanged\nledger  {}\nhead    {}\nKeep the head elsewhere; `bardo log verify --head` \
              checks a later audit log against it.\n",
-            report.entries, report.head.hash
+            report.entries,
+            database.display(),
+            report.head.hash
         ))?;
     } else {
         let faults: String = report.faults.iter().map(|fault| format!("  {fault}\n")).collect();
@@ -114,10 +116,17 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
     Ok(if report.good() { Exit::Success } else { Exit::Error })
 }
 
-/// Opens the most recently written ledger read-only.
+/// Opens the most recently written ledger read-only: of any network, or of the kind that `--network` or `--rpc` names.
 fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, PathBuf)>, Failure> {
     let config = load(environment, flags)?;
-    let Some(database) = DataFolder::of(&config).newest_ledger()? else { return Ok(None) };
+    let data = DataFolder::of(&config);
+    let named = flags.network.is_some() || !flags.rpc.is_empty();
+    let found = match named.then(|| bardo_runtime::policy::is_devnet(&config)).transpose()? {
+        None => data.newest_ledger()?,
+        Some(true) => data.newest_ledger_of(LedgerKind::Devnet)?,
+        Some(false) => data.newest_ledger_of(LedgerKind::Real)?,
+    };
+    let Some(database) = found else { return Ok(None) };
     Ok(Some((read_only(&database)?, database)))
 }
 

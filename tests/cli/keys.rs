@@ -15,7 +15,7 @@ const SECOND_ADDRESS: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const PHRASE: &str = "test test test test test test test test test test test junk";
 
 /// Runs the binary in a shell that provides descriptors 3 and 4 with these texts.
-fn with_secrets(home: &Path, arguments: &str, third: &str, fourth: &str) -> (String, String, i32) {
+pub fn with_secrets(home: &Path, arguments: &str, third: &str, fourth: &str) -> (String, String, i32) {
     let script = format!("exec \"$BARDO\" {arguments} 3<\"$HOME/third\" 4<\"$HOME/fourth\"");
     fs::write(home.join("third"), third).unwrap();
     fs::write(home.join("fourth"), fourth).unwrap();

@@ -74,7 +74,7 @@ fn whatever_somebody_does_to_the_trail_is_found() {
     assert!(said.starts_with(&format!("good: {} entries", trail.len())), "{said}");
     let last = trail.len();
     let head = trail[last - 1]["hash"].as_str().unwrap();
-    assert!(said.contains(&format!("head  {head}\n")), "{said}");
+    assert!(said.contains(&format!("head    {head}\n")), "{said}");
     assert_eq!(verify(home, &["--head", head]).1, 0);
 
     let swapped = "UPDATE audit_entry SET seq = 9999 WHERE seq = 2; UPDATE audit_entry SET seq = 2 WHERE seq = 3;
@@ -292,4 +292,20 @@ fn no_secret_is_in_a_log_of_everything_in_either_format() {
             assert!(signed["fields"]["time.busy"].is_string() && signed["span"]["tx_hash"].is_string(), "{signed}");
         }
     }
+}
+
+/// A stop that is set before anything was signed leaves an audit log that is as good as any other.
+#[test]
+fn a_halt_in_a_folder_that_has_only_keys_leaves_a_good_audit_log() {
+    let home = tempfile::tempdir().unwrap();
+    let new = "keys new trading --password-fd 3";
+    let (_, err, code) = crate::keys::with_secrets(home.path(), new, "correct horse battery\n", "");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(run(bardo(home.path()).args(["halt"])).2, 0);
+    let (said, code) = verify(home.path(), &["--network", "sepolia", "--rpc", "sepolia=http://127.0.0.1:9"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("good: 1 entries") && said.contains("ledger/real/ledger.db"), "{said}");
+    // No devnet has a ledger here.
+    let (_, err, code) = run(bardo(home.path()).args(["log", "verify", "--network", "devnet"]));
+    assert_eq!((err.as_str(), code), ("bardo: nothing has been recorded yet\n", 0));
 }

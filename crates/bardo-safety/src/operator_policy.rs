@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::approval::ApprovalNeed;
-use super::audit::{self, Anchor, AuditError, Entry, Head, Kind};
+use super::audit::{self, Anchor, AuditError, Entry, Kind};
 use super::check_inputs::CheckInputs;
 use super::checks::operators;
 use super::checks::policy_context::{PolicyContext, moved, request};
@@ -100,11 +100,7 @@ impl OperatorPolicyEngine {
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
         let networks = networks.into_iter().collect();
         let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
-        // An audit log has an anchor before its first entry. A log without one is not given a new one here, so that the
-        // loss is noticed.
-        if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
-            rules.anchor();
-        }
+        Anchor::begin(&rules.store);
         rules
     }
 

@@ -16,6 +16,9 @@ use golem_chain::network::{Description, NetworkKind};
 use golem_chain::provider::ProviderError;
 use golem_tools::engine::WorldChain;
 
+/// Folder of the ledger that all real networks share.
+pub(super) const REAL: &str = "real";
+
 /// Table of the ledger's name, and of the first block of each of its chains.
 pub(super) const MIGRATIONS: Migrations = Migrations {
     room: "runtime",
@@ -43,7 +46,7 @@ impl Identity {
     pub(super) fn real() -> Self {
         Self {
             kind: LedgerKind::Real,
-            folder: "real".to_owned(),
+            folder: REAL.to_owned(),
             name: format!("real-{}", InstanceId::random()),
             genesis: BTreeMap::new(),
         }

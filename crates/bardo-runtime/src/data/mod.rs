@@ -33,6 +33,7 @@ use bardo_base::clock::Clock;
 use bardo_base::config::Config;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{GolemId, InstanceId};
+use bardo_safety::audit::Anchor;
 use bardo_safety::paper::{self, PaperLedger};
 use bardo_safety::stop::StopFile;
 use bardo_safety::{audit, ledger, permit, policy};
@@ -288,6 +289,7 @@ impl DataFolder {
                 folders::clear_away(&root.join(LEDGERS), &folder, &DataFolder::kept_ledgers(&root), now);
                 queue_secret::clear_away(&root);
                 let store = Store::open(StoreConfig::at(folder.join(DATABASE)), ROOMS)?;
+                Anchor::begin(&store);
                 Ok::<_, DataError>((store, in_use))
             })
         };
@@ -303,6 +305,18 @@ impl DataFolder {
     /// [`DataError::Folder`] if a folder exists and cannot be read.
     pub fn newest_ledger(&self) -> Result<Option<PathBuf>, DataError> {
         folders::newest(&self.ledger_folders())
+    }
+
+    /// Path of the most recently written database of devnets, or of the one that real networks share; `None` if there
+    /// is none.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`] if a folder exists and cannot be read.
+    pub fn newest_ledger_of(&self, kind: LedgerKind) -> Result<Option<PathBuf>, DataError> {
+        let is_real = |database: &PathBuf| {
+            database.parent().and_then(Path::file_name).is_some_and(|folder| folder == binding::REAL)
+        };
+        Ok(self.ledgers()?.into_iter().rfind(|database| is_real(database) == (kind == LedgerKind::Real)))
     }
 
     /// Paths of the paper ledgers of all networks.

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::B256;
 use bardo_base::{private, regular_file};
+use bardo_store::Store;
 
-use super::Head;
+use super::{AuditError, Head};
 
 /// Timeout for the file lock when moving the anchor. The anchor may lag, but a check must not wait for it for long.
 const WAITS: Duration = Duration::from_millis(300);
@@ -38,6 +39,20 @@ impl Anchor {
     /// Returns the anchor of the audit log in `database`, next to that file.
     pub fn beside(database: &Path) -> Self {
         Self { path: database.with_extension("audit-head") }
+    }
+
+    /// Creates the anchor of an audit log that has no entry yet, so that it exists before the first one. A log with
+    /// entries gets no new anchor, so that the loss of its anchor is noticed. A failure is only logged, since the
+    /// anchor may lag.
+    pub fn begin(store: &Store) {
+        let begun = match store.read(super::head) {
+            Ok(Head::EMPTY) => Self::beside(store.path()).advance(Head::EMPTY).map_err(|error| error.to_string()),
+            Ok(_) => Ok(()),
+            Err::<_, AuditError>(error) => Err(error.to_string()),
+        };
+        if let Err(error) = begun {
+            tracing::warn!("{error}");
+        }
     }
 
     /// Returns the path of the file.
