@@ -329,6 +329,7 @@ fn frames(criterion: &mut Criterion) {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        served: false,
     }));
     (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));
     let asked = |number| Question { number, of: 3, ..samples::question() };

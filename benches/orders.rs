@@ -248,6 +248,7 @@ fn screen(criterion: &mut Criterion) {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        served: false,
     };
     let known = Known {
         now_millis: samples::NOW.millis,

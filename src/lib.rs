@@ -19,6 +19,8 @@
 pub mod cli;
 
 pub use bardo_abi as abi;
+#[cfg(unix)]
+pub use bardo_attach as attach;
 pub use bardo_base as base;
 pub use bardo_base::fabric;
 pub use bardo_console as console;

@@ -73,6 +73,32 @@ pub(super) enum Command {
     Devnet(DevnetArguments),
     /// Check what works on this machine, and how to fix what does not
     Doctor,
+    /// Run a session without a screen; consoles attach to it, and it outlives them
+    #[command(
+        long_about = "Run a session without a screen, as the console runs one. `bardo attach`, or `bardo` alone, opens a \
+        console on it: several at once, and leaving one of them changes nothing.\n\nThe key's password is asked once, at \
+        the start, or read from --password-fd. SIGTERM and SIGINT finish what is signed and end; a second one ends at \
+        once."
+    )]
+    #[cfg(unix)]
+    Serve {
+        /// Read the key's password from this file descriptor instead of the terminal
+        #[arg(long, value_name = "FD")]
+        password_fd: Option<u32>,
+        /// Ask the running session to end instead
+        #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "finish")]
+        end: Option<super::serve::End>,
+    },
+    /// Open a console on the session that `bardo serve` runs
+    #[cfg(unix)]
+    Attach {
+        /// Reach the session through this shell command, such as 'ssh HOST bardo attach --stdio'
+        #[arg(long, value_name = "COMMAND", conflicts_with = "stdio")]
+        via: Option<String>,
+        /// Speak the protocol on stdin and stdout, for a console elsewhere
+        #[arg(long)]
+        stdio: bool,
+    },
     /// Call one tool and print its result: a short report on a terminal, JSON when piped or with --json
     Call {
         /// Name of the tool; `bardo tools` lists them

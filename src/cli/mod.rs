@@ -37,6 +37,8 @@ mod reconcile;
 mod reference;
 mod roles;
 mod secret;
+#[cfg(unix)]
+mod serve;
 mod session_summary;
 mod shell;
 mod spans;
@@ -173,6 +175,14 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
                      devnet` has its own --data NAME";
         return Err(Failure::usage(words.to_owned()));
     }
+    // Without an option of its own a console joins the session that runs already.
+    let plain = cli.data.is_none()
+        && cli.scenario.is_none()
+        && !look.paper
+        && flags.network.is_none()
+        && flags.rpc.is_empty()
+        && flags.brain.is_none()
+        && flags.archetype.is_none();
     match cli.command {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
             kept::run(&action, &environment, &flags, cli.json)
@@ -236,6 +246,23 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { folder }) => shell::man(&folder),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
+        #[cfg(unix)]
+        Some(Command::Serve { end: Some(end), .. }) => serve::end(&load(&environment, &flags)?, end),
+        #[cfg(unix)]
+        Some(Command::Serve { password_fd, end: None }) => {
+            let config = load(&environment, &flags)?;
+            let session = SessionOptions { paper: look.paper, scenarios: scenarios(), ..SessionOptions::default() };
+            let password = key_password(&config, &session, password_fd)?;
+            serve::run(config, SessionOptions { password, ..session })
+        }
+        #[cfg(unix)]
+        Some(Command::Attach { stdio: true, .. }) => serve::stdio(&load(&environment, &flags)?, &look),
+        #[cfg(unix)]
+        Some(Command::Attach { via, .. }) => serve::attach(&load(&environment, &flags)?, via.as_deref(), look),
+        #[cfg(unix)]
+        None if plain && serve::place(&load(&environment, &flags)?).is_served() => {
+            serve::attach(&load(&environment, &flags)?, None, look)
+        }
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;
             let time = show.as_ref().and_then(golem::time_of);
@@ -296,15 +323,19 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     // Suspending the process stops the Golem, so it is allowed only with play money. This also reports an unusable
     // network before the console opens.
     let may_suspend = bardo_runtime::policy::is_devnet(&config)?;
-    let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
-    let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios, ..session };
+    let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios: scenarios(), ..session };
     let options = look.options(&config, may_suspend)?;
     let _logs = logs::start(&config)?;
     // Asked before the console opens, so that the password never gets near the screen's content.
-    let password = key_password(&config, &session)?;
+    let password = key_password(&config, &session, None)?;
     let session = SessionOptions { password, ..session };
     let source: Source = Box::new(move || Session::open(config, session));
     shown(bardo_console::run(&options, source), session_summary::say)
+}
+
+/// Names of the scenarios that a session can play.
+fn scenarios() -> Vec<SafeText> {
+    scenario::names().map(|name| SafeText::clean(name, 40)).collect()
 }
 
 /// Checks that the configured role exists and can be used.
@@ -320,8 +351,13 @@ fn known_role(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Returns the password of the signing key, if a key is configured for a network that needs one.
-fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Password>, Failure> {
+/// Returns the password of the signing key, if a key is configured for a network that needs one: from the descriptor, or
+/// from the terminal.
+fn key_password(
+    config: &Config,
+    session: &SessionOptions,
+    descriptor: Option<u32>,
+) -> Result<Option<Password>, Failure> {
     // Read-only and paper sessions need no key.
     if session.watch || session.paper || bardo_runtime::policy::is_devnet(config).unwrap_or(false) {
         return Ok(None);
@@ -329,7 +365,7 @@ fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Pass
     let named = bardo_runtime::account::named_key(config).map_err(|error| Failure::from(error.message().to_owned()))?;
     let Some(entry) = named else { return Ok(None) };
     let asked = format!("password of the key {} (empty: preview only, nothing is signed)", entry.name);
-    let typed = secret::read(None, &asked)?;
+    let typed = secret::read(descriptor, &asked)?;
     Ok((!typed.is_empty()).then(|| Password::new(typed.as_str().to_owned())))
 }
 

@@ -42,6 +42,8 @@ mod quotes;
 mod rare;
 mod schemas;
 #[cfg(unix)]
+mod serve;
+#[cfg(unix)]
 mod shell;
 mod tools;
 #[cfg(unix)]

@@ -119,6 +119,7 @@ impl TestHarness {
             commands: Vec::new(),
             brain: None,
             not_attached: None,
+            served: false,
         }));
         poisoned(&ready, &places(&ready), self.raw(5), 0)
     }

@@ -154,6 +154,34 @@ pub enum Command {
     Leave(LeaveMode),
 }
 
+impl Command {
+    /// Number that identifies the command's reply; `None` for a command without one.
+    pub fn ticket_mut(&mut self) -> Option<&mut u64> {
+        match self {
+            Self::Call { ticket, .. }
+            | Self::Offer { ticket, .. }
+            | Self::Commit { ticket, .. }
+            | Self::Look { ticket, .. } => Some(ticket),
+            Self::Cancel { .. }
+            | Self::Answer { .. }
+            | Self::Hold
+            | Self::ReleaseHold
+            | Self::Raise { .. }
+            | Self::AskToLower { .. }
+            | Self::AskToLeavePaper
+            | Self::EnterPaper
+            | Self::AskToResetBreaker
+            | Self::Say { .. }
+            | Self::RevokeGrant { .. }
+            | Self::Devnet(_)
+            | Self::Replay(_)
+            | Self::Scenario { .. }
+            | Self::Step
+            | Self::Leave(_) => None,
+        }
+    }
+}
+
 /// Control of the in-process devnet; it is rejected on any other network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "control", rename_all = "snake_case")]
@@ -363,6 +391,26 @@ pub enum News {
     Left(Box<SessionSummary>),
 }
 
+impl News {
+    /// Number of the command that a reply belongs to; `None` for news that are no reply.
+    pub fn ticket_mut(&mut self) -> Option<&mut u64> {
+        match self {
+            Self::Offered { ticket, .. }
+            | Self::Began { ticket, .. }
+            | Self::Reply { ticket, .. }
+            | Self::Found { ticket, .. } => Some(ticket),
+            Self::Market(_)
+            | Self::Ready(_)
+            | Self::Events(_)
+            | Self::Questions(_)
+            | Self::Snapshot(_)
+            | Self::CommandResult { .. }
+            | Self::Replay(_)
+            | Self::Left(_) => None,
+        }
+    }
+}
+
 /// Playback position of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayState {
@@ -401,6 +449,9 @@ pub struct Ready {
     /// session is not read-only.
     #[serde(default)]
     pub not_attached: Option<SafeText>,
+    /// True if the session runs in another process, so that leaving the console does not end it.
+    #[serde(default)]
+    pub served: bool,
 }
 
 /// Command that the agent understands at the prompt.

@@ -138,6 +138,7 @@ impl Player {
             commands: Vec::new(),
             brain: None,
             not_attached: None,
+            served: false,
         })))
         .await;
         self.tell_place().await;

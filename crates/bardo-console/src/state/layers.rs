@@ -189,7 +189,9 @@ impl State {
     fn page_action(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::AskToQuit | Action::CloseOrQuit => {
-                if self.in_flight().is_empty() && action == Action::AskToQuit {
+                // A served session goes on, so there is nothing to decide about.
+                let served = self.ready.as_ref().is_some_and(|ready| ready.served);
+                if served || (self.in_flight().is_empty() && action == Action::AskToQuit) {
                     return self.leave(LeaveMode::Finish);
                 }
                 self.layers.push(Layer::Quit { since: self.now_millis, picked: false });

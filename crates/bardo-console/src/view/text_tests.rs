@@ -136,5 +136,6 @@ pub(super) fn ready() -> News {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        served: false,
     }))
 }

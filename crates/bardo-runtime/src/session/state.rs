@@ -49,11 +49,11 @@ const WAITING: usize = 16;
 
 /// Notice of a read-only console whose session cannot share another process's embedded devnet.
 const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside its own process. \
-                                     To share one, run `bardo devnet` and pass its --rpc to both. Ctrl-X stops \
+                                     To share a session, start it with `bardo serve` and attach here. Ctrl-X stops \
                                      every Bardo of this data folder";
 /// Notice of a read-only console beside a running session.
-const NOT_ATTACHED: &str = "watching the chains, the ledger and its decisions: events of a running session are not \
-                            visible here. Ctrl-X stops it";
+const NOT_ATTACHED: &str = "watching the chains, the ledger and its decisions: events of a running session are \
+                            visible only if it was started with `bardo serve`. Ctrl-X stops it";
 
 /// State of a running session.
 pub(super) struct SessionState {
@@ -288,6 +288,7 @@ impl SessionState {
             journal: Some(self.journal_words()),
             commands: golem::brain::operator::commands(),
             brain: self.brain_isolation.clone(),
+            served: false,
             not_attached: options.watch.then(|| {
                 let embedded = self.sources.sandbox.is_some();
                 SafeText::clean(if embedded { NOT_ATTACHED_EMBEDDED } else { NOT_ATTACHED }, 400)

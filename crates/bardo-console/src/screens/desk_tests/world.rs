@@ -226,6 +226,7 @@ fn world_of(words: Words<'_>) -> World {
         commands: Vec::new(),
         brain: None,
         not_attached: None,
+        served: false,
     };
     decided(words).iter().for_each(|event| feed.take(event));
     let looser = Question {

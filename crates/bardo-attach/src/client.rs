@@ -1,0 +1,199 @@
+//! A console's side of a connection.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use zeroize::Zeroizing;
+
+use super::place::{Place, PlaceError};
+use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_SESSION, Rights, VERSION};
+use bardo_base::text::SafeText;
+use bardo_session::handle::{Command, Handle, News, SessionEnd, SessionSummary};
+use bardo_session::market::Update;
+
+/// Timeout for the session's greeting.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for the greeting through another program, which may ask for a password.
+const PATIENCE_WITH_PASSWORD: Duration = Duration::from_secs(60);
+
+/// Reason that a console is not attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No session is served, or its token cannot be read.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// The session cannot be reached.
+    #[error("the session at {socket} cannot be reached: {error}")]
+    Connection {
+        /// Socket or command that leads to the session.
+        socket: String,
+        /// Error of the connection.
+        error: std::io::Error,
+    },
+    /// The session refused the console.
+    #[error("the session refuses this console: {0}")]
+    Refused(SafeText),
+}
+
+/// Connection to a served session, after its greeting.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    rights: Rights,
+    /// Bytes after the greeting that were read with it.
+    begun: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to the session that is served at `place`. Blocks for up to ten seconds.
+    ///
+    /// # Errors
+    /// [`AttachError`] if no session is served there, or if it refuses.
+    pub fn open(place: &Place, rights: Rights) -> Result<Self, AttachError> {
+        let token = place.token()?;
+        let socket = place.socket();
+        let failed = |error| AttachError::Connection { socket: socket.display().to_string(), error };
+        let stream = UnixStream::connect(&socket).map_err(failed)?;
+        let hello = Hello { bardo: VERSION, token: token.to_string(), rights };
+        let line = wire::line_of(&hello).map(Zeroizing::new).map_err(failed)?;
+        (&mut &stream).write_all(line.as_bytes()).map_err(failed)?;
+        Self::greeted(stream, PATIENCE, failed)
+    }
+
+    /// Attaches through `stream`, whose other side is a `bardo attach --stdio`, named `command` in errors. It has the
+    /// token; it may ask for a password first, so it gets a minute.
+    ///
+    /// # Errors
+    /// [`AttachError`] if the other side does not answer, or if the session refuses.
+    pub fn over(stream: UnixStream, command: &str) -> Result<Self, AttachError> {
+        let failed = |error| AttachError::Connection { socket: command.to_owned(), error };
+        Self::greeted(stream, PATIENCE_WITH_PASSWORD, failed)
+    }
+
+    /// Reads the session's greeting.
+    fn greeted(
+        stream: UnixStream,
+        patience: Duration,
+        failed: impl Fn(std::io::Error) -> AttachError,
+    ) -> Result<Self, AttachError> {
+        let read = || -> std::io::Result<(Greeting, Vec<u8>)> {
+            stream.set_read_timeout(Some(patience))?;
+            let mut reading = BufReader::new(&stream);
+            let mut line = String::new();
+            if reading.by_ref().take(64 << 10).read_line(&mut line)? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            let begun = reading.buffer().to_vec();
+            stream.set_read_timeout(None)?;
+            Ok((wire::parse(&line)?, begun))
+        };
+        match read().map_err(failed)? {
+            (Greeting::Welcome { rights }, begun) => Ok(Self { stream, rights, begun }),
+            (Greeting::Refused { why }, _) => Err(AttachError::Refused(why)),
+        }
+    }
+
+    /// Turns the connection into a handle. Leaving through it detaches the console; the session goes on. Must be called
+    /// on a tokio runtime.
+    ///
+    /// # Errors
+    /// The operating system's error.
+    pub fn into_handle(self) -> std::io::Result<Handle> {
+        self.stream.set_nonblocking(true)?;
+        let (reading, writing) = tokio::net::UnixStream::from_std(self.stream)?.into_split();
+        let reading = tokio::io::AsyncReadExt::chain(std::io::Cursor::new(self.begun), reading);
+        Ok(relay(tokio::io::BufReader::new(reading), writing))
+    }
+
+    /// Sends one command, without waiting for its result.
+    ///
+    /// # Errors
+    /// The connection's error.
+    pub fn send(&mut self, command: &FromConsole) -> std::io::Result<()> {
+        let line = command.to_line()?;
+        self.stream.write_all(line.as_bytes())
+    }
+
+    /// Copies the greeting, and then lines, between this connection and a console behind `input` and `output`, until one
+    /// side ends.
+    ///
+    /// # Errors
+    /// The error of the first side that fails.
+    pub fn copy(
+        self,
+        mut input: impl std::io::Read + Send + 'static,
+        mut output: impl std::io::Write,
+    ) -> std::io::Result<()> {
+        let mut to_session = self.stream.try_clone()?;
+        std::thread::spawn(move || {
+            let _ended = std::io::copy(&mut input, &mut to_session);
+            let _ended = to_session.shutdown(std::net::Shutdown::Write);
+        });
+        let greeting = wire::line_of(&Greeting::Welcome { rights: self.rights })?;
+        output.write_all(greeting.as_bytes())?;
+        output.write_all(&self.begun)?;
+        output.flush()?;
+        let mut reading = &self.stream;
+        let mut buffer = [0; 16 << 10];
+        loop {
+            let read = reading.read(&mut buffer)?;
+            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
+            output.write_all(bytes)?;
+            output.flush()?;
+        }
+    }
+}
+
+/// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.
+pub fn relay<R, W>(mut reading: R, mut writing: W) -> Handle
+where
+    R: tokio::io::AsyncBufRead + Unpin + Send + 'static,
+    W: tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (handle, end) = Handle::pair();
+    let SessionEnd { mut commands, news } = end;
+    let told = news.clone();
+    let hearing = tokio::spawn(async move {
+        loop {
+            let why = match wire::read_line(&mut reading, MAX_FROM_SESSION).await {
+                Ok(Some(line)) => match wire::parse::<News>(&line) {
+                    Ok(message) => {
+                        let left = matches!(message, News::Left(_));
+                        if told.send(message).await.is_err() || left {
+                            return;
+                        }
+                        continue;
+                    }
+                    Err(error) => format!("the session sent an invalid line: {error}"),
+                },
+                Ok(None) => "the session closed the connection".to_owned(),
+                Err(error) => format!("the connection to the session failed: {error}"),
+            };
+            let message = SafeText::clean(&format!("{why}. The state on screen is no longer current."), 400);
+            let _gone = told.send(News::Market(Update::Fault { chain: None, message })).await;
+            return;
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(sent) = commands.recv().await {
+            if matches!(sent.command, Command::Leave(_)) {
+                let _gone = news.send(News::Left(Box::<SessionSummary>::default())).await;
+                break;
+            }
+            let line = FromConsole { sent }.to_line();
+            let sent = match &line {
+                Ok(line) => writing.write_all(line.as_bytes()).await,
+                Err(error) => Err(std::io::Error::other(error.to_string())),
+            };
+            if let Err(error) = sent {
+                let words = SafeText::clean(&format!("the session cannot be reached: {error}"), 300);
+                let _gone = news.send(News::CommandResult { done: false, words }).await;
+            }
+        }
+        hearing.abort();
+        let _closed = writing.shutdown().await;
+    });
+    handle
+}

@@ -1,0 +1,40 @@
+//! Consoles on a session in another process: the session protocol over a Unix socket.
+//!
+//! | file | content |
+//! |---|---|
+//! | `place` | socket, token and lock in the data directory |
+//! | `wire` | lines of the protocol: greeting, commands with passwords |
+//! | `server` | accepts consoles: owner's user id, token, limits |
+//! | `hub` | one session for several consoles: what a new one is told, whose reply is whose |
+//! | `catch_up` | state that a console needs to begin with |
+//! | `client` | a console's side: a [`Handle`](bardo_session::handle::Handle) over a connection |
+//!
+//! Every line is one JSON object. A console sends a [`wire::Hello`] and receives a [`wire::Greeting`]; from then on it
+//! sends [`wire::FromConsole`] and receives [`News`](bardo_session::handle::News).
+#![cfg(unix)]
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
+
+mod catch_up;
+mod client;
+mod hub;
+mod place;
+mod server;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use client::{AttachError, Connection, relay};
+pub use hub::Hub;
+pub use place::{Place, PlaceError, Serving};
+pub use server::serve;

@@ -1,0 +1,173 @@
+//! Accepts consoles: of the same user only, with the token, and not too many at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use super::hub::{Hub, LINES_WAITING, ToHub};
+use super::place::Serving;
+use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_CONSOLE, VERSION};
+use bardo_base::text::SafeText;
+use bardo_session::handle::{Handle, LeaveMode, SessionSummary};
+
+/// Timeout for a console's greeting, and for a console that does not read what it is sent.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum number of connections.
+const CONNECTIONS: usize = 16;
+/// Pause after an error of the listener, such as no free descriptor.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves the session behind `handle` until it ends. Each message of `ends` asks it to leave in that way. Returns the
+/// session's summary; `None` if it ended without one. Must be called on a tokio runtime.
+pub async fn serve(
+    serving: Serving,
+    handle: Handle,
+    mut ends: mpsc::Receiver<LeaveMode>,
+) -> Option<Box<SessionSummary>> {
+    let (to_hub, from_server) = mpsc::channel(64);
+    let ending = to_hub.clone();
+    let telling = tokio::spawn(async move {
+        while let Some(mode) = ends.recv().await {
+            if ending.send(ToHub::End(mode)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let accepting = tokio::spawn(accept(serving, to_hub));
+    let summary = Hub::default().run(handle, from_server).await;
+    accepting.abort();
+    telling.abort();
+    summary
+}
+
+async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>) {
+    let token = Arc::new(serving.token.clone());
+    let connected = Arc::new(AtomicUsize::new(0));
+    for console in 1.. {
+        let stream = loop {
+            match serving.listener.accept().await {
+                Ok((stream, _)) => break stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a console could not connect");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        let place = Slot::take(&connected);
+        let (token, to_hub) = (Arc::clone(&token), to_hub.clone());
+        tokio::spawn(async move {
+            if let Err(error) = attend(stream, console, place, &token, &to_hub).await {
+                tracing::debug!(console, %error, "a console's connection ended");
+            }
+            let _ended = to_hub.send(ToHub::Gone { console }).await;
+        });
+    }
+}
+
+/// Slot of a connection, released on drop; `None` inside if all are taken.
+struct Slot(Option<Arc<AtomicUsize>>);
+
+impl Slot {
+    fn take(connected: &Arc<AtomicUsize>) -> Self {
+        if connected.fetch_add(1, Ordering::SeqCst) < CONNECTIONS {
+            return Self(Some(Arc::clone(connected)));
+        }
+        connected.fetch_sub(1, Ordering::SeqCst);
+        Self(None)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(connected) = &self.0 {
+            connected.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Greets a console, and passes on its commands until it leaves.
+async fn attend(
+    stream: UnixStream,
+    console: u64,
+    slot: Slot,
+    token: &Zeroizing<String>,
+    to_hub: &mpsc::Sender<ToHub>,
+) -> std::io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    let (reading, mut writing) = stream.into_split();
+    let mut reading = BufReader::new(reading);
+    let refusal = if peer != rustix::process::geteuid().as_raw() {
+        Some("this session belongs to another user")
+    } else if slot.0.is_none() {
+        Some("too many consoles are attached")
+    } else {
+        None
+    };
+    let greeted = match refusal {
+        Some(why) => Err(why),
+        None => greeting(&mut reading, token).await?,
+    };
+    let rights = match greeted {
+        Ok(rights) => rights,
+        Err(why) => {
+            let refused = Greeting::Refused { why: SafeText::clean(why, 200) };
+            timeout(PATIENCE, writing.write_all(wire::line_of(&refused)?.as_bytes())).await??;
+            return Ok(());
+        }
+    };
+    writing.write_all(wire::line_of(&Greeting::Welcome { rights })?.as_bytes()).await?;
+    let (lines, mut waiting) = mpsc::channel::<Arc<str>>(LINES_WAITING);
+    let joined = to_hub.send(ToHub::Joined { console, rights, lines }).await;
+    if joined.is_err() {
+        return Ok(());
+    }
+    let sending = async {
+        while let Some(line) = waiting.recv().await {
+            timeout(PATIENCE, writing.write_all(line.as_bytes())).await??;
+        }
+        // The hub has detached this console, or the session has ended.
+        writing.shutdown().await
+    };
+    let hearing = async {
+        while let Some(line) = wire::read_line(&mut reading, MAX_FROM_CONSOLE).await? {
+            let command = FromConsole::parse(&line)?;
+            if to_hub.send(ToHub::Sent { console, command }).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    tokio::select! {
+        ended = sending => ended,
+        ended = hearing => ended,
+    }
+}
+
+/// Reads the console's greeting. The inner error is the reason for a refusal.
+async fn greeting(
+    reading: &mut (impl tokio::io::AsyncBufRead + Unpin),
+    token: &Zeroizing<String>,
+) -> std::io::Result<Result<wire::Rights, &'static str>> {
+    let line = timeout(PATIENCE, wire::read_line(reading, MAX_FROM_CONSOLE)).await??;
+    let Some(hello) = line.and_then(|line| wire::parse::<Hello>(&line).ok()) else {
+        return Ok(Err("the first line is not a console's greeting"));
+    };
+    if hello.bardo != VERSION {
+        return Ok(Err("this session speaks another version of the protocol: use the same version of Bardo"));
+    }
+    if !same(hello.token.as_bytes(), token.as_bytes()) {
+        return Ok(Err("the token is not this session's"));
+    }
+    Ok(Ok(hello.rights))
+}
+
+/// Compares two texts in a time that depends only on their lengths.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+}

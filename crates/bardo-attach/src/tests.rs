@@ -1,0 +1,310 @@
+//! A served session and its consoles over a real socket. The session behind it is the test's own end of a handle.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::place::{Place, PlaceError};
+use super::wire::{FromConsole, MAX_FROM_CONSOLE, Rights};
+use super::{AttachError, Connection, serve};
+use bardo_base::id::{GolemId, PermitId};
+use bardo_base::model::StopLevel;
+use bardo_base::secret::Password;
+use bardo_base::text::SafeText;
+use bardo_session::handle::{Command, Found, Handle, LeaveMode, News, Query, Sent, SessionEnd, SessionSummary};
+use bardo_session::market::{BlockRow, ChainSnapshot, Update};
+use bardo_session::questions::{Confirmation, OperatorAnswer, QuestionKey};
+
+/// A served session, and the test's end of it.
+struct Served {
+    place: Place,
+    session: SessionEnd,
+    ends: mpsc::Sender<LeaveMode>,
+    served: tokio::task::JoinHandle<Option<Box<SessionSummary>>>,
+    _data: tempfile::TempDir,
+}
+
+impl Served {
+    fn begin() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let place = Place::in_data(data.path());
+        let serving = place.clone().serve().unwrap();
+        let (handle, session) = Handle::pair();
+        let (ends, ending) = mpsc::channel(1);
+        let served = tokio::spawn(serve(serving, handle, ending));
+        Self { place, session, ends, served, _data: data }
+    }
+
+    async fn attach(&self, rights: Rights) -> Handle {
+        let place = self.place.clone();
+        let connection = tokio::task::spawn_blocking(move || Connection::open(&place, rights)).await.unwrap().unwrap();
+        connection.into_handle().unwrap()
+    }
+
+    async fn tell(&self, news: News) {
+        self.session.news.send(news).await.unwrap();
+    }
+
+    async fn command(&mut self) -> Command {
+        timeout(WAIT, self.session.commands.recv()).await.unwrap().unwrap().command
+    }
+
+    /// True if no command has reached the session.
+    fn is_quiet(&mut self) -> bool {
+        self.session.commands.try_recv().is_err()
+    }
+
+    /// A connection without a greeting.
+    fn raw(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.place.socket()).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        stream
+    }
+}
+
+const WAIT: Duration = Duration::from_secs(30);
+
+async fn heard(handle: &mut Handle) -> News {
+    timeout(WAIT, handle.news.recv()).await.unwrap().unwrap()
+}
+
+async fn send(handle: &Handle, command: Command) {
+    handle.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+}
+
+fn said(words: &str) -> News {
+    News::CommandResult { done: true, words: SafeText::clean(words, 100) }
+}
+
+fn chain(numbers: &[u64]) -> News {
+    let row = |number: &u64| BlockRow {
+        number: *number,
+        timestamp: *number,
+        base_fee_wei: u128::MAX,
+        gas_used: 1,
+        gas_limit: 2,
+        transactions: 0,
+    };
+    News::Market(Update::Chain(Box::new(ChainSnapshot {
+        chain: 0,
+        blocks: numbers.iter().map(row).collect(),
+        tokens: Vec::new(),
+        pools: Vec::new(),
+        balances: Vec::new(),
+        activity: Vec::new(),
+    })))
+}
+
+fn numbers(news: &News) -> Vec<u64> {
+    let News::Market(Update::Chain(snapshot)) = news else { panic!("{news:?}") };
+    snapshot.blocks.iter().map(|block| block.number).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_later_console_is_told_the_present_state_and_then_what_follows() {
+    let served = Served::begin();
+    let mut first = served.attach(Rights::Operate).await;
+    served.tell(chain(&[1, 2, 3])).await;
+    assert_eq!(numbers(&heard(&mut first).await), [1, 2, 3]);
+    served.tell(News::Questions(Default::default())).await;
+    assert!(matches!(heard(&mut first).await, News::Questions(_)));
+    // Block 3 is replaced; what it stood for is not told again.
+    served.tell(chain(&[3, 4])).await;
+    assert_eq!(numbers(&heard(&mut first).await), [3, 4]);
+    let mut later = served.attach(Rights::Watch).await;
+    assert_eq!(numbers(&heard(&mut later).await), [1, 2, 3, 4]);
+    assert!(matches!(heard(&mut later).await, News::Questions(_)));
+    served.tell(said("to all")).await;
+    assert_eq!(heard(&mut first).await, said("to all"));
+    assert_eq!(heard(&mut later).await, said("to all"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_reaches_the_console_that_asked_under_its_own_ticket() {
+    let mut served = Served::begin();
+    let (mut one, mut other) = (served.attach(Rights::Operate).await, served.attach(Rights::Watch).await);
+    // Both use the same ticket, as two consoles do.
+    let query = || Command::Look { ticket: 7, query: Query::VerifyAudit };
+    send(&one, query()).await;
+    let Command::Look { ticket: of_one, .. } = served.command().await else { panic!() };
+    send(&other, query()).await;
+    let Command::Look { ticket: of_other, .. } = served.command().await else { panic!() };
+    assert_ne!(of_one, of_other);
+    let found = |why: &str| Box::new(Found::Nothing { why: SafeText::clean(why, 40) });
+    served.tell(News::Found { ticket: of_other, found: found("other") }).await;
+    served.tell(News::Found { ticket: of_one, found: found("one") }).await;
+    // A second reply under a used ticket belongs to nobody.
+    served.tell(News::Found { ticket: of_one, found: found("again") }).await;
+    served.tell(said("end")).await;
+    assert_eq!(heard(&mut one).await, News::Found { ticket: 7, found: found("one") });
+    assert_eq!(heard(&mut one).await, said("end"));
+    assert_eq!(heard(&mut other).await, News::Found { ticket: 7, found: found("other") });
+    assert_eq!(heard(&mut other).await, said("end"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
+    let mut served = Served::begin();
+    let mut left = served.attach(Rights::Operate).await;
+    send(&left, Command::Leave(LeaveMode::CancelOrders)).await;
+    assert!(matches!(heard(&mut left).await, News::Left(_)));
+    let lost = served.attach(Rights::Operate).await;
+    drop(lost);
+    let mut again = served.attach(Rights::Operate).await;
+    served.tell(said("still here")).await;
+    assert_eq!(heard(&mut again).await, said("still here"));
+    assert!(served.is_quiet(), "no console has ended the session");
+    // The process itself is told to end: the session is asked, and says when it has.
+    served.ends.send(LeaveMode::Finish).await.unwrap();
+    assert_eq!(served.command().await, Command::Leave(LeaveMode::Finish));
+    let summary = SessionSummary { trades: 3, ..SessionSummary::default() };
+    served.tell(News::Left(Box::new(summary.clone()))).await;
+    assert_eq!(heard(&mut again).await, News::Left(Box::new(summary.clone())));
+    assert_eq!(timeout(WAIT, served.served).await.unwrap().unwrap().as_deref(), Some(&summary));
+    assert!(!served.place.socket().exists());
+    assert!(matches!(Connection::open(&served.place, Rights::Watch), Err(AttachError::Place(PlaceError::NotServed))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watching_console_may_stop_signing_and_nothing_else() {
+    let mut served = Served::begin();
+    let mut watching = served.attach(Rights::Watch).await;
+    let raise = Command::Raise { level: StopLevel::Halt, reason: SafeText::clean("seen", 20) };
+    for command in [Command::Hold, Command::ReleaseHold, raise] {
+        send(&watching, command.clone()).await;
+        assert_eq!(served.command().await, command);
+    }
+    let key = QuestionKey::Action(PermitId::random());
+    let answer =
+        Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Confirmation::default(), password: None };
+    let say = Command::Say { words: SafeText::clean("buy", 20) };
+    let lower = Command::AskToLower { level: None };
+    for command in [answer, say, lower, Command::EnterPaper, Command::Step] {
+        send(&watching, command).await;
+        let News::CommandResult { done, words } = heard(&mut watching).await else { panic!() };
+        assert!(!done && words.as_str().contains("read-only"), "{words}");
+    }
+    assert!(served.is_quiet());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_arrives_with_its_answer_and_stands_nowhere_else() {
+    let mut served = Served::begin();
+    let console = served.attach(Rights::Operate).await;
+    let key = QuestionKey::Action(PermitId::random());
+    let answer = Command::Answer {
+        key,
+        answer: OperatorAnswer::Once,
+        confirmation: Confirmation::default(),
+        password: Some(Password::new("correct \"horse\"\n".to_owned())),
+    };
+    send(&console, answer.clone()).await;
+    assert_eq!(served.command().await, answer);
+    assert!(!serde_json::to_string(&answer).unwrap().contains("horse"));
+    let command = FromConsole { sent: Sent { golem_id: GolemId::operator(), command: answer } };
+    assert!(!format!("{command:?}").contains("horse"));
+    let beside = command.to_line().unwrap().replace("\"do\":\"answer\"", "\"do\":\"hold\"");
+    assert!(FromConsole::parse(&beside).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_learn_nothing_and_hold_nothing_up() {
+    let mut served = Served::begin();
+    served.tell(chain(&[1])).await;
+    let mut console = served.attach(Rights::Operate).await;
+    assert_eq!(numbers(&heard(&mut console).await), [1]);
+    let token = served.place.token().unwrap().to_string();
+    let other = if token.starts_with('0') { format!("1{}", &token[1..]) } else { format!("0{}", &token[1..]) };
+    let hello =
+        |token: &str, version: u32| format!("{{\"bardo\":{version},\"token\":\"{token}\",\"rights\":\"operate\"}}\n");
+    let hold = "{\"sent\":{\"golem_id\":\"operator\",\"command\":{\"do\":\"hold\"}}}\n";
+    for (first, why) in [
+        (hello(&other, 1), "token"),
+        (hello(&token[..63], 1), "token"),
+        (hello("", 1), "token"),
+        (hello(&token, 2), "version"),
+        (hold.to_owned(), "greeting"),
+        ("GET / HTTP/1.1\n".to_owned(), "greeting"),
+        ("\u{1b}[2J\n".to_owned(), "greeting"),
+    ] {
+        let mut raw = served.raw();
+        raw.write_all(format!("{first}{hold}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        // The connection ends after the refusal, or with it.
+        let _reset = raw.read_to_string(&mut answer);
+        assert!(answer.contains("refused") && answer.contains(why) && answer.lines().count() == 1, "{answer:?}");
+        assert!(!answer.contains(&token), "{answer:?}");
+    }
+    // A line without an end, and one in the middle of which the stranger leaves.
+    let mut raw = served.raw();
+    let long = vec![b'x'; usize::try_from(MAX_FROM_CONSOLE).unwrap() + 1];
+    let _refused = raw.write_all(&long);
+    let mut answer = String::new();
+    let _reset = raw.read_to_string(&mut answer);
+    assert!(!answer.contains("welcome"), "{answer}");
+    drop(served.raw());
+    // Nonsense after the greeting ends that connection only.
+    let mut raw = served.raw();
+    raw.write_all(format!("{}{{\"do\":\"everything\"}}\n", hello(&token, 1)).as_bytes()).unwrap();
+    let mut reading = BufReader::new(raw);
+    let mut line = String::new();
+    reading.read_line(&mut line).unwrap();
+    assert!(line.contains("welcome"), "{line}");
+    let _reset = reading.read_to_string(&mut line);
+    assert!(served.is_quiet());
+    served.tell(said("unharmed")).await;
+    assert_eq!(heard(&mut console).await, said("unharmed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_that_does_not_read_is_detached_and_the_others_go_on() {
+    let served = Served::begin();
+    let token = served.place.token().unwrap().to_string();
+    let mut stuck = served.raw();
+    stuck.write_all(format!("{{\"bardo\":1,\"token\":\"{token}\",\"rights\":\"watch\"}}\n").as_bytes()).unwrap();
+    let mut console = served.attach(Rights::Operate).await;
+    // More than the socket's buffer and the hub's queue hold.
+    let long = said(&"x".repeat(100));
+    let text = "y".repeat(4_000);
+    for number in 0..1_500_u32 {
+        let found =
+            News::Market(Update::Fault { chain: None, message: SafeText::clean(&format!("{number}{text}"), 5_000) });
+        served.tell(if number % 2 == 0 { found } else { long.clone() }).await;
+        heard(&mut console).await;
+    }
+    served.tell(said("end")).await;
+    assert_eq!(heard(&mut console).await, said("end"));
+    // The greeting and some lines are still in its buffer, and then the connection ends.
+    let mut rest = Vec::new();
+    let ended = stuck.read_to_end(&mut rest);
+    assert!(ended.is_err() || !rest.ends_with(b"end\"}}\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_its_owner_finds_the_session_and_only_one_is_served() {
+    let served = Served::begin();
+    let folder = served.place.socket().parent().unwrap().to_owned();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    for name in ["session.sock", "token", "lock"] {
+        assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+    }
+    assert!(matches!(served.place.clone().serve(), Err(PlaceError::Served)));
+    assert!(served.place.is_served());
+    // What a killed process left behind is no session: the next one takes its place, with another token.
+    let data = tempfile::tempdir().unwrap();
+    let place = Place::in_data(data.path());
+    assert!(matches!(Connection::open(&place, Rights::Watch), Err(AttachError::Place(PlaceError::NotServed))));
+    let first = place.clone().serve().unwrap();
+    let token = place.token().unwrap();
+    std::mem::drop(first);
+    std::fs::write(place.socket(), "left behind").unwrap();
+    let _second = place.clone().serve().unwrap();
+    assert_ne!(place.token().unwrap(), token);
+    let long = Place::in_data(&data.path().join("x".repeat(120)));
+    assert!(matches!(long.serve(), Err(PlaceError::TooLong { .. })));
+}

@@ -1,0 +1,188 @@
+//! Lines of the protocol between a served session and its consoles.
+
+use std::fmt;
+use std::io::{Error, ErrorKind};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use bardo_base::secret::Password;
+use bardo_base::text::SafeText;
+use bardo_session::handle::{Command, Sent};
+
+/// Version of the protocol. Consoles and sessions of different versions refuse each other.
+pub const VERSION: u32 = 1;
+
+/// Maximum length of a line from a console, in bytes.
+pub const MAX_FROM_CONSOLE: u64 = 1 << 20;
+
+/// Maximum length of a line from a session, in bytes. A full history of events is the longest.
+pub const MAX_FROM_SESSION: u64 = 64 << 20;
+
+/// Rights of an attached console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rights {
+    /// All commands.
+    Operate,
+    /// Queries, and stops: anyone who watches may stop signing.
+    Watch,
+}
+
+impl Rights {
+    /// True if a console with these rights may send `command`.
+    pub fn allow(self, command: &Command) -> bool {
+        match command {
+            Command::Look { .. } | Command::Hold | Command::ReleaseHold | Command::Raise { .. } => true,
+            Command::Call { .. }
+            | Command::Offer { .. }
+            | Command::Commit { .. }
+            | Command::Cancel { .. }
+            | Command::Answer { .. }
+            | Command::AskToLower { .. }
+            | Command::AskToLeavePaper
+            | Command::EnterPaper
+            | Command::AskToResetBreaker
+            | Command::Say { .. }
+            | Command::RevokeGrant { .. }
+            | Command::Devnet(_)
+            | Command::Replay(_)
+            | Command::Scenario { .. }
+            | Command::Step
+            | Command::Leave(_) => self == Self::Operate,
+        }
+    }
+}
+
+/// First line of a console.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// Version of the console's protocol.
+    pub bardo: u32,
+    /// Token of the serving session, from its file.
+    pub token: String,
+    /// Rights that the console wants.
+    pub rights: Rights,
+}
+
+impl fmt::Debug for Hello {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hello").field("bardo", &self.bardo).field("rights", &self.rights).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Hello {
+    fn drop(&mut self) {
+        self.token.zeroize();
+    }
+}
+
+/// First line of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Greeting {
+    /// The console is attached with these rights.
+    Welcome {
+        /// Rights of the console.
+        rights: Rights,
+    },
+    /// The console is not attached.
+    Refused {
+        /// Reason for the refusal.
+        why: SafeText,
+    },
+}
+
+/// Command of a console.
+#[derive(Debug)]
+pub struct FromConsole {
+    /// Command with the Golem that it concerns.
+    pub sent: Sent,
+}
+
+/// Written form of [`FromConsole`]: a password travels beside its answer, since an answer is never serialized with it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    sent: Sent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    password: Option<Zeroizing<String>>,
+}
+
+impl FromConsole {
+    /// Writes the command as one line.
+    ///
+    /// # Errors
+    /// An error if the command cannot be written as JSON.
+    pub fn to_line(&self) -> Result<Zeroizing<String>, serde_json::Error> {
+        let password = match &self.sent.command {
+            Command::Answer { password: Some(password), .. } => {
+                Some(Zeroizing::new(String::from_utf8_lossy(password.expose()).into_owned()))
+            }
+            _ => None,
+        };
+        let written = Written { sent: self.sent.clone(), password };
+        // Room for the longest password, so that no copy of it is left behind where the text grows.
+        let mut line = Zeroizing::new(Vec::with_capacity(16 << 10));
+        serde_json::to_writer(&mut *line, &written)?;
+        line.push(b'\n');
+        Ok(Zeroizing::new(String::from_utf8_lossy(&line).into_owned()))
+    }
+
+    /// Parses one line.
+    ///
+    /// # Errors
+    /// An error if the line is no command, or if a password stands beside a command that takes none.
+    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
+        let Written { mut sent, password: typed } = serde_json::from_str(line)?;
+        match (&mut sent.command, typed) {
+            (_, None) => {}
+            (Command::Answer { password, .. }, Some(typed)) => *password = Some(Password::new((*typed).clone())),
+            (_, Some(_)) => return Err(serde::de::Error::custom("a password stands beside a command that takes none")),
+        }
+        Ok(Self { sent })
+    }
+}
+
+/// Reads one line of at most `limit` bytes; `None` at the end of the stream.
+///
+/// # Errors
+/// The stream's error; [`ErrorKind::InvalidData`] for a longer line, an unfinished one, or one that is not UTF-8.
+pub async fn read_line(
+    from: &mut (impl AsyncBufRead + Unpin),
+    limit: u64,
+) -> std::io::Result<Option<Zeroizing<String>>> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    let read = from.take(limit).read_until(b'\n', &mut bytes).await?;
+    if read == 0 {
+        return Ok(None);
+    }
+    if bytes.pop() != Some(b'\n') {
+        return Err(Error::new(ErrorKind::InvalidData, "a line is too long or unfinished"));
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Some(Zeroizing::new(text.to_owned()))),
+        Err(_) => Err(Error::new(ErrorKind::InvalidData, "a line is not UTF-8")),
+    }
+}
+
+/// Parses a line as one JSON value.
+///
+/// # Errors
+/// [`ErrorKind::InvalidData`] with the parser's message.
+pub fn parse<T: DeserializeOwned>(line: &str) -> std::io::Result<T> {
+    serde_json::from_str(line).map_err(|error| Error::new(ErrorKind::InvalidData, error.to_string()))
+}
+
+/// Writes a value as one line.
+///
+/// # Errors
+/// [`ErrorKind::InvalidData`] if the value cannot be written as JSON.
+pub fn line_of(value: &impl Serialize) -> std::io::Result<String> {
+    let mut line = serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::InvalidData, error))?;
+    line.push('\n');
+    Ok(line)
+}

@@ -1,0 +1,157 @@
+//! The `bardo serve` and `bardo attach` commands: a session without a screen, and consoles on it.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use clap::ValueEnum;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::{Exit, Failure, Look, known_role, logs, print, session_summary, shown};
+use ::golem::brain::Choice;
+use bardo_attach::wire::{FromConsole, Greeting, Rights, line_of};
+use bardo_attach::{AttachError, Connection, Place, serve};
+use bardo_base::config::Config;
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+use bardo_console::source::Source;
+use bardo_runtime::session::{Session, SessionOptions};
+use bardo_session::handle::{Handle, LeaveMode, News, Sent};
+use bardo_session::market::Update;
+
+/// How a served session is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum End {
+    /// Start nothing new and wait for signed transactions
+    Finish,
+    /// Cancel open orders first
+    CancelOrders,
+    /// End at once; signed transactions are settled at the next start
+    Now,
+}
+
+impl From<End> for LeaveMode {
+    fn from(end: End) -> Self {
+        match end {
+            End::Finish => Self::Finish,
+            End::CancelOrders => Self::CancelOrders,
+            End::Now => Self::Now,
+        }
+    }
+}
+
+/// Returns the place of the configured data directory's session.
+pub(super) fn place(config: &Config) -> Place {
+    Place::in_data(&config.data_dir.value)
+}
+
+/// Runs the session until it ends. SIGINT and SIGTERM finish it, a second one ends it at once; SIGHUP, which a closed
+/// terminal sends, changes nothing.
+pub(super) fn run(config: Config, session: SessionOptions) -> Result<Exit, Failure> {
+    let _found = Choice::of(&config)?;
+    known_role(&config)?;
+    let _logs = logs::start(&config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let summary = runtime.block_on(async {
+        let serving = place(&config).serve()?;
+        eprintln!("bardo: serving at {}; `bardo attach` opens a console on it", serving.socket().display());
+        let ends = on_signals()?;
+        Ok::<_, Failure>(serve(serving, Session::open(config, session), ends).await)
+    })?;
+    // A session that is still starting is not waited for.
+    runtime.shutdown_background();
+    if let Some(summary) = summary {
+        session_summary::say(&summary)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
+    let (ends, ending) = mpsc::channel(4);
+    let [mut hang_up, mut interrupt, mut terminate] =
+        [signal(SignalKind::hangup())?, signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
+    tokio::spawn(async move {
+        let mut mode = LeaveMode::Finish;
+        loop {
+            tokio::select! {
+                Some(()) = hang_up.recv() => continue,
+                Some(()) = interrupt.recv() => {}
+                Some(()) = terminate.recv() => {}
+                else => return,
+            }
+            eprintln!("bardo: {}", if mode == LeaveMode::Now { "ending now" } else { "finishing; again to end now" });
+            if ends.send(mode).await.is_err() {
+                return;
+            }
+            mode = LeaveMode::Now;
+        }
+    });
+    Ok(ending)
+}
+
+/// Asks the served session to end.
+pub(super) fn end(config: &Config, end: End) -> Result<Exit, Failure> {
+    let mut connection = Connection::open(&place(config), Rights::Operate)?;
+    let command = bardo_session::handle::Command::Leave(end.into());
+    connection.send(&FromConsole { sent: Sent { golem_id: GolemId::operator(), command } })?;
+    print("asked the session to end\n")?;
+    Ok(Exit::Success)
+}
+
+/// Opens the console on the served session.
+pub(super) fn attach(config: &Config, via: Option<&str>, look: Look) -> Result<Exit, Failure> {
+    let rights = rights(&look);
+    let connection = match via {
+        None => Connection::open(&place(config), rights)?,
+        Some(command) => through(command)?,
+    };
+    // Suspending an attached console stops nothing.
+    let options = look.options(config, true)?;
+    let source: Source = Box::new(move || connection.into_handle().unwrap_or_else(|error| failed(&error)));
+    shown(bardo_console::run(&options, source), |_| print("Detached; the session goes on: `bardo attach`\n"))
+}
+
+fn rights(look: &Look) -> Rights {
+    if look.watch { Rights::Watch } else { Rights::Operate }
+}
+
+/// Starts a program that leads to a session, such as `ssh HOST bardo attach --stdio`. Its messages and its question for
+/// a password reach this terminal.
+fn through(command: &str) -> Result<Connection, Failure> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let (reading, writing) = (OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs));
+    let mut program = Command::new("/bin/sh");
+    program.args(["-c", command]).stdin(Stdio::from(reading)).stdout(Stdio::from(writing));
+    let _running = program.spawn().map_err(|error| format!("cannot start `{command}`: {error}"))?;
+    // The other side of the pair is the program's alone, so that its end is noticed.
+    drop(program);
+    Ok(Connection::over(ours, command)?)
+}
+
+/// A handle that reports why there is no session behind it.
+fn failed(error: &std::io::Error) -> Handle {
+    let (handle, end) = Handle::pair();
+    let message = SafeText::clean(&error.to_string(), 300);
+    // A new channel has room for the first message.
+    let _told = end.news.try_send(News::Market(Update::Fault { chain: None, message }));
+    handle
+}
+
+/// Connects a console on another machine, which reads stdout and writes stdin, with the session of this one.
+pub(super) fn stdio(config: &Config, look: &Look) -> Result<Exit, Failure> {
+    match Connection::open(&place(config), rights(look)) {
+        Ok(connection) => {
+            connection.copy(std::io::stdin(), std::io::stdout())?;
+            Ok(Exit::Success)
+        }
+        Err(error) => {
+            let why = match &error {
+                AttachError::Refused(why) => why.clone(),
+                AttachError::Place(_) | AttachError::Connection { .. } => SafeText::clean(&error.to_string(), 300),
+            };
+            print(&line_of(&Greeting::Refused { why })?)?;
+            Err(error.into())
+        }
+    }
+}

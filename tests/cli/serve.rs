@@ -1,0 +1,236 @@
+//! `bardo serve` and what attaches to it, with real processes on the embedded devnet.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use bardo::attach::wire::Rights;
+use bardo::attach::{Connection, Place};
+use bardo::base::fabric::EventKind;
+use bardo::base::id::GolemId;
+use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::session::envelope::{Status, ToolResponse};
+use bardo::session::handle::{Command as Order, Found, Handle, News, Query, Ready, Sent};
+use bardo::session::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::{bardo, run};
+
+/// Timeout of everything that is waited for, on a busy machine.
+const WAIT: Duration = Duration::from_secs(120);
+
+struct Served {
+    process: Child,
+    home: tempfile::TempDir,
+    said: BufReader<ChildStderr>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _ended = self.process.wait();
+    }
+}
+
+impl Served {
+    fn start(home: tempfile::TempDir) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_bardo"))
+            .args(["--brain", "operator", "serve"])
+            .env_clear()
+            .env("BARDO_HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(process.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("serving at"), "{line}");
+        Self { process, home, said }
+    }
+
+    fn place(&self) -> Place {
+        place(self.home.path())
+    }
+
+    async fn attach(&self, rights: Rights) -> Console {
+        let place = self.place();
+        let connection = tokio::task::spawn_blocking(move || Connection::open(&place, rights)).await.unwrap().unwrap();
+        Console(connection.into_handle().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    /// Waits for the process; returns its stdout and its exit code.
+    fn ended(&mut self) -> (String, Option<i32>) {
+        let mut out = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        (out, self.process.wait().unwrap().code())
+    }
+}
+
+fn place(home: &Path) -> Place {
+    Place::in_data(&home.join("data"))
+}
+
+struct Console(Handle);
+
+impl Console {
+    async fn send(&self, command: Order) {
+        self.0.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    }
+
+    /// First news that `wanted` accepts.
+    async fn until<T>(&mut self, mut wanted: impl FnMut(News) -> Option<T>) -> T {
+        let waiting = async {
+            loop {
+                if let Some(found) = wanted(self.0.news.recv().await.expect("the session goes on")) {
+                    return found;
+                }
+            }
+        };
+        timeout(WAIT, waiting).await.expect("the news in time")
+    }
+
+    async fn ready(&mut self) -> Box<Ready> {
+        self.until(|news| if let News::Ready(ready) = news { Some(ready) } else { None }).await
+    }
+
+    async fn reply(&mut self) -> (u64, Box<ToolResponse>) {
+        let reply = |news| if let News::Reply { ticket, response } = news { Some((ticket, response)) } else { None };
+        self.until(reply).await
+    }
+
+    async fn question(&mut self) -> Question {
+        let first = |news| if let News::Questions(open) = news { open.first().cloned() } else { None };
+        self.until(first).await
+    }
+}
+
+fn swap(ticket: u64, amount: &str) -> Order {
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    Order::Call { ticket, tool: "uniswap_execute_swap".into(), params, dry_run: false, idempotency_key: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_goes_on_while_its_consoles_come_and_go() {
+    let mut served = Served::start(tempfile::tempdir().unwrap());
+    let (out, err, code) = run(bardo(served.home.path()).args(["serve"]));
+    assert_eq!((out.as_str(), code), ("", 1), "{err}");
+    assert!(err.contains("served already") && err.contains("bardo attach"), "{err}");
+
+    let mut first = served.attach(Rights::Operate).await;
+    assert!(first.ready().await.tools.len() > 10);
+    first.send(swap(5, "0.01")).await;
+    let (ticket, response) = first.reply().await;
+    assert_eq!((ticket, response.status), (5, Status::Success), "{response:#?}");
+    drop(first);
+
+    // Another console is told what happened before it came.
+    let mut second = served.attach(Rights::Watch).await;
+    second.ready().await;
+    second.send(Order::Look { ticket: 9, query: Query::History { after: 0 } }).await;
+    let found = |news| if let News::Found { ticket: 9, found } = news { Some(found) } else { None };
+    let Found::History { events, .. } = *second.until(found).await else { panic!() };
+    assert!(events.iter().any(|event| matches!(event.kind, EventKind::ToolVerified(_))), "{}", events.len());
+    second.send(swap(1, "0.01")).await;
+    let refused = |news| if let News::CommandResult { done: false, words } = news { Some(words) } else { None };
+    assert!(second.until(refused).await.as_str().contains("read-only"));
+
+    let (out, err, code) = run(bardo(served.home.path()).args(["serve", "--end"]));
+    assert_eq!((err.as_str(), code), ("", 0), "{out}");
+    let left = |news| if let News::Left(summary) = news { Some(summary) } else { None };
+    assert_eq!(second.until(left).await.trades, 1);
+    let (out, code) = served.ended();
+    assert!(code == Some(0) && out.contains("1 trade"), "{out}");
+    let (_, err, code) = run(bardo(served.home.path()).args(["serve", "--end"]));
+    assert!(code == 1 && err.contains("no session of this data directory"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_waits_for_a_console_and_is_answered_once() {
+    let served = Served::start(tempfile::tempdir().unwrap());
+    let mut asking = served.attach(Rights::Operate).await;
+    asking.ready().await;
+    // Above what the demo policy lets pass without approval.
+    asking.send(swap(2, "0.5")).await;
+    let question = asking.question().await;
+    drop(asking);
+    // The console that asked is gone; the decision is not.
+    let (mut one, mut other) = (served.attach(Rights::Operate).await, served.attach(Rights::Operate).await);
+    for console in [&mut one, &mut other] {
+        assert_eq!(console.question().await.key, question.key);
+    }
+    let answer = |reason: &str| Order::Answer {
+        key: question.key,
+        answer: OperatorAnswer::Refuse { reason: SafeText::clean(reason, 40) },
+        confirmation: Confirmation::default(),
+        password: None,
+    };
+    one.send(answer("too much")).await;
+    let closed = |news| if let News::Questions(open) = news { open.is_empty().then_some(()) } else { None };
+    other.until(closed).await;
+    other.send(answer("late")).await;
+    let late = |news| if let News::CommandResult { done: false, words } = news { Some(words) } else { None };
+    let words = other.until(late).await;
+    assert!(!words.is_empty());
+    let QuestionKey::Action(_) = question.key else { panic!("{:?}", question.key) };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_session_leaves_no_place_that_looks_served_and_a_stop_stays() {
+    let mut served = Served::start(tempfile::tempdir().unwrap());
+    let mut console = served.attach(Rights::Operate).await;
+    console.ready().await;
+    console.send(Order::Raise { level: StopLevel::Halt, reason: SafeText::clean("leaving", 20) }).await;
+    let told = |news| if let News::CommandResult { done, .. } = news { Some(done) } else { None };
+    assert!(console.until(told).await);
+    served.process.kill().unwrap();
+    served.process.wait().unwrap();
+    let fault = |news| {
+        if let News::Market(update) = news { format!("{update:?}").contains("Fault").then_some(()) } else { None }
+    };
+    console.until(fault).await;
+    assert!(!served.place().is_served() && served.place().socket().exists());
+    let (_, err, code) = run(bardo(served.home.path()).args(["attach", "--stdio"]));
+    assert!(code == 1 && err.contains("start one with `bardo serve`"), "{err}");
+    let home = std::mem::replace(&mut served.home, tempfile::tempdir().unwrap());
+    drop(served);
+    let mut again = Served::start(home);
+    let mut console = again.attach(Rights::Watch).await;
+    let stopped = |news| if let News::Snapshot(snapshot) = news { Some(snapshot.stop.is_some()) } else { None };
+    assert!(console.until(stopped).await, "the stop is in force");
+    again.signal(Signal::HUP);
+    again.signal(Signal::TERM);
+    let (out, code) = again.ended();
+    let mut said = String::new();
+    again.said.read_to_string(&mut said).unwrap();
+    assert!(code == Some(0) && said.contains("finishing"), "{said}{out}");
+}
+
+/// Through another program, as through `ssh HOST bardo attach --stdio`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_reaches_a_session_through_another_program() {
+    let served = Served::start(tempfile::tempdir().unwrap());
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_bardo"));
+    program.args(["attach", "--stdio"]).env_clear().env("BARDO_HOME", served.home.path());
+    program.stdin(std::os::fd::OwnedFd::from(theirs.try_clone().unwrap())).stdout(std::os::fd::OwnedFd::from(theirs));
+    let mut child = program.spawn().unwrap();
+    drop(program);
+    let connection = tokio::task::spawn_blocking(move || Connection::over(ours, "bardo")).await.unwrap().unwrap();
+    let mut console = Console(connection.into_handle().unwrap());
+    console.ready().await;
+    console.send(swap(3, "0.01")).await;
+    assert_eq!(console.reply().await.1.status, Status::Success);
+    drop(console);
+    assert!(child.wait().unwrap().success());
+}
