@@ -150,8 +150,12 @@ impl Keymap {
 
     /// Rows that apply in `context`: its own first, then those of [`Context::Anywhere`].
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &Row> {
-        let of = move |wanted: Context| self.rows.iter().filter(move |row| row.context == wanted);
-        of(context).chain(of(Context::Anywhere))
+        self.of(context).chain(self.of(Context::Anywhere))
+    }
+
+    /// Rows of exactly this context.
+    pub fn of(&self, context: Context) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.context == context)
     }
 }
 

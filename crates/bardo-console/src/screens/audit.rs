@@ -208,7 +208,7 @@ impl Audit {
         let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
         let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
         let border = if self.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
-        painter.division(line(area, top), &title, &right, border);
+        painter.division(area, area.y + top, &title, &right, border);
         let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
         let row = Row::new(told.words.as_str(), trail_role(&told.entry));
         paint::rows(painter, inner, &wrapped(vec![row], inner.width.into()));

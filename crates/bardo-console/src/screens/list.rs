@@ -4,6 +4,8 @@
 use ratatui::layout::{Position, Rect};
 
 use crate::keymap::Action;
+use crate::painter::{Painter, StyledText};
+use crate::widgets::table::{Column, FigureTable};
 
 /// Splits an area into a left part of `width` columns and the rest; both share an edge.
 pub(super) fn beside(area: Rect, width: u16) -> (Rect, Rect) {
@@ -53,6 +55,27 @@ pub(super) fn first_shown(at: usize, room: usize) -> usize {
 pub(super) fn row_at(at: Position, inside: Rect, first: usize, count: usize) -> Option<usize> {
     let row = usize::from(at.y.checked_sub(inside.y)?) + first;
     (inside.contains(at) && row < count).then_some(row)
+}
+
+/// Draws rows of cells at their lines of an area. Rows below each other are one table; other rows between them are not
+/// drawn here.
+pub(super) fn draw_tables(
+    painter: &mut Painter<'_>,
+    area: Rect,
+    rows: Vec<(u16, Vec<StyledText>)>,
+    columns: &[Column],
+) {
+    let mut rows = rows.into_iter().peekable();
+    while let Some((first, cells)) = rows.next() {
+        let mut table = vec![cells];
+        let mut next = first.saturating_add(1);
+        while let Some((_, cells)) = rows.next_if(|(at, _)| *at == next) {
+            table.push(cells);
+            next = next.saturating_add(1);
+        }
+        let place = Rect { y: area.y.saturating_add(first), height: next - first, ..area };
+        painter.render(FigureTable::new(table, columns, painter.theme), place.intersection(area));
+    }
 }
 
 #[cfg(test)]

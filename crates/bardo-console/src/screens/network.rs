@@ -3,18 +3,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Alignment, Position, Rect};
 use serde_json::{Value, json};
 
 use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
-use crate::painter::{Painter, StyledText, TableCell, line, styled_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
 use crate::theme::Role;
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use crate::widgets::table::Column;
 use bardo_base::text::{SafeText, width};
 use bardo_session::handle::{Command, DevnetControl};
 
@@ -22,6 +23,8 @@ use bardo_session::handle::{Command, DevnetControl};
 const SIDE_BY_SIDE: u16 = 110;
 /// Number of latency samples kept per endpoint.
 const LATENCIES: usize = 60;
+/// Number of block times from which their median is shown.
+const LEAST_BLOCKS: usize = 3;
 /// Number of newest blocks whose times are shown.
 const NEWEST_BLOCKS: usize = 24;
 /// Minimum number of bars of a sparkline.
@@ -283,10 +286,15 @@ impl NetworkScreen {
                     .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
                     .take(NEWEST_BLOCKS)
                     .collect();
-                // The median, because time skipped on the devnet would distort the mean.
+                // The median, because time skipped on the devnet would distort the mean. Until enough blocks were made
+                // since the start, it is that of the set-up, so the chain's own interval comes first.
                 let mut sorted = times.clone();
                 sorted.sort_unstable();
-                let average = sorted.get(sorted.len() / 2);
+                let median = sorted.get(sorted.len() / 2).filter(|_| sorted.len() >= LEAST_BLOCKS).copied();
+                let average = match identity.interval_millis {
+                    Some(millis) if chain.blocks.len() <= LEAST_BLOCKS => Some(millis.div_ceil(1_000)),
+                    _ => median,
+                };
                 let full = share(block.gas_used, block.gas_limit);
                 let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
                 let left = Row::new("  every ", Role::TextDim)
@@ -319,7 +327,11 @@ impl NetworkScreen {
             for endpoint in health.into_iter().flat_map(|health| &health.endpoints) {
                 let (mark, role) = mark_of(endpoint.condition.as_str());
                 let newest = endpoint.latencies.back().map_or("–".to_owned(), |latency| format!("{latency} ms"));
-                let behind = if endpoint.lag > 0 { format!(", {} blocks behind", endpoint.lag) } else { String::new() };
+                let behind = match endpoint.lag {
+                    0 => String::new(),
+                    1 => ", 1 block behind".to_owned(),
+                    many => format!(", {many} blocks behind"),
+                };
                 all.push(
                     Row::new(format!("  {mark} "), role)
                         .then(format!("{} ", endpoint.name), Role::Text)
@@ -359,9 +371,9 @@ fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rec
     painter.pieces(place, &cut(&pieces, usize::from(place.width)));
 }
 
-/// Draws a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
+/// Row of a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
 /// bad.
-fn pool_row(painter: &mut Painter<'_>, pool: &PoolRow, place: Rect) {
+fn pool_row(pool: &PoolRow) -> Vec<StyledText> {
     let version = match pool.version {
         PoolVersion::V2 => "V2",
         PoolVersion::V3 => "V3",
@@ -377,21 +389,29 @@ fn pool_row(painter: &mut Painter<'_>, pool: &PoolRow, place: Rect) {
     let way = format!("{version} {}", fee(pool.fee_pips));
     let price = pool.price.map_or("empty".to_owned(), ratio);
     let (gap, holds) = (gap.map_or("–".to_owned(), signed_percent), pool.holds.map_or("–".to_owned(), round_dollars));
-    let mut cells = pool_cells(place, [&pair, &way, &price, &gap, &holds]);
-    let roles = [Role::Text, Role::TextDim, Role::TextStrong, gap_role, Role::TextDim];
-    cells.iter_mut().zip(roles).for_each(|(cell, role)| cell.role = role);
-    painter.cells(place, &cells);
+    vec![
+        (format!("  {pair}"), Role::Text),
+        (way, Role::TextDim),
+        (price, Role::TextStrong),
+        (gap, gap_role),
+        (holds, Role::TextDim),
+    ]
 }
 
-/// Cells of a pool row and of its heading.
-fn pool_cells(place: Rect, [pair, way, price, gap, holds]: [&str; 5]) -> [TableCell; 5] {
-    let spare = place.width.saturating_sub(58).min(16);
+/// Headings of the pools.
+fn pool_headings() -> Vec<StyledText> {
+    ["  pool", "", "price", "off feed", "holds"].map(|words| (words.to_owned(), Role::TextDim)).to_vec()
+}
+
+/// Columns of the pools in this width.
+fn pool_columns(width: u16) -> [Column; 5] {
+    let spare = width.saturating_sub(58).min(16);
     [
-        TableCell::left(format!("  {pair}"), Role::TextDim, 14 + spare / 2),
-        TableCell::left(way, Role::TextDim, 9),
-        TableCell::right(price, Role::TextDim, 12 + spare / 2),
-        TableCell::right(gap, Role::TextDim, 9),
-        TableCell::right(holds, Role::TextDim, 8),
+        (14 + spare / 2, Alignment::Left),
+        (9, Alignment::Left),
+        (12 + spare / 2, Alignment::Right),
+        (9, Alignment::Right),
+        (8, Alignment::Right),
     ]
 }
 
@@ -429,6 +449,7 @@ impl ScreenView for NetworkScreen {
                 right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
             }
             let inner = framed(painter, market, self.focus == Panel::Markets, "Prices and pools", &right);
+            let mut pools = Vec::new();
             for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
                 let place = line(inner, at);
                 match row {
@@ -436,13 +457,17 @@ impl ScreenView for NetworkScreen {
                         place,
                         &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
                     )),
-                    Market::Pools => {
-                        painter.cells(place, &pool_cells(place, ["pool", "", "price", "off feed", "holds"]))
-                    }
                     Market::Token(chain, token) => token_row(painter, chain, *token, place),
-                    Market::Pool(pool) => pool_row(painter, pool, place),
+                    Market::Pools | Market::Pool(_) => {
+                        let cells = match row {
+                            Market::Pool(pool) => pool_row(pool),
+                            Market::Pools | Market::Chain(_) | Market::Token(..) => pool_headings(),
+                        };
+                        pools.push((at, cells));
+                    }
                 }
             }
+            super::list::draw_tables(painter, inner, pools, &pool_columns(inner.width));
             if all.is_empty() {
                 let words = if self.filter.stands() {
                     "Nothing matches the filter; Esc clears it."

@@ -14,7 +14,7 @@ use crate::theme::Role;
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
-use crate::widgets::{self, CardKeys, CardView, Moment};
+use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Command;
@@ -133,8 +133,8 @@ impl Model {
 
     fn draw(&self, painter: &mut Painter<'_>, area: Rect, now: Moment, keys: CardKeys) {
         match self {
-            Self::Auction(model) => widgets::draw_with(model, painter, area, now, keys),
-            Self::Bridge(model) => widgets::draw_with(model, painter, area, now, keys),
+            Self::Auction(model) => painter.render(OrderCard::new(model, painter.theme, now).keys(keys), area),
+            Self::Bridge(model) => painter.render(CrossChainProgress::new(model, painter.theme, now).keys(keys), area),
         }
     }
 
@@ -402,7 +402,7 @@ impl ScreenView for Orders {
             // The card fills its area; the curve gets the spare lines.
             if let Model::Auction(order) = &mut model {
                 order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
-                let lines = widgets::height_with(order, details.width, now, keys);
+                let lines = OrderCard::new(order, painter.theme, now).keys(keys).height(details.width);
                 let spare = details.height.saturating_sub(lines);
                 order.taller = usize::from(spare).min(MOST_TALLER);
             }

@@ -2,7 +2,7 @@
 
 mod spent;
 
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Alignment, Position, Rect};
 use serde_json::{Value, json};
 
 use spent::spent_rows;
@@ -12,11 +12,11 @@ use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
-use crate::painter::{Painter, StyledText, TableCell, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::state::trades;
 use crate::theme::Role;
 use crate::widgets::Moment;
-use crate::widgets::chart::{self, Range};
+use crate::widgets::chart::{LineChart, Range};
 use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
@@ -298,6 +298,7 @@ impl Portfolio {
         let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
         let inner = framed(painter, area, focused, &title, &right);
         let parts = shares(&all, snapshot.equity);
+        let mut tokens = Vec::new();
         for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
             let place = line(inner, at);
             match row {
@@ -312,17 +313,19 @@ impl Portfolio {
                 Held::Token(symbol, held, value) => {
                     let worth =
                         value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
-                    let room = inner.width.saturating_sub(8 + 14 + 6 + 3).max(8);
-                    let cells = [
-                        TableCell::left(symbol.as_str(), Role::Text, 8),
-                        TableCell::right(amount(*held, 6), Role::TextStrong, room.min(26)),
-                        TableCell::right(worth.0, worth.1, 14),
-                        TableCell::right(part, Role::TextDim, 5),
+                    let cells = vec![
+                        (symbol.to_string(), Role::Text),
+                        (amount(*held, 6), Role::TextStrong),
+                        worth,
+                        (part, Role::TextDim),
                     ];
-                    painter.cells(place, &cells);
+                    tokens.push((at, cells));
                 }
             }
         }
+        let room = inner.width.saturating_sub(8 + 14 + 6 + 3).clamp(8, 26);
+        let columns = [(8, Alignment::Left), (room, Alignment::Right), (14, Alignment::Right), (5, Alignment::Right)];
+        list::draw_tables(painter, inner, tokens, &columns);
         if all.is_empty() {
             let words = if self.filter.stands() { "nothing matches the filter" } else { "no holdings" };
             painter.text(line(inner, 0), inner.x, words, Role::TextDim);
@@ -389,7 +392,7 @@ impl Portfolio {
         let title = format!("Equity {}  [ ] range", self.range.words());
         let newest = model.newest(moment(known));
         let inner = framed(painter, area, self.focus == Panel::Curve, &title, &newest);
-        chart::draw(&model, painter, inner, moment(known));
+        painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
     }
 }
 

@@ -427,15 +427,16 @@ impl ScreenView for Tools {
                 self.answer = None;
                 self.remark = None;
             }
-            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
-            _ => drop(form.key(key)),
+            // Of the keys that edit nothing, only those of every context, the palette and the help are passed on.
+            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) | (KeyCode::F(1), _) => return false,
+            _ => _ = form.key(key),
         }
         true
     }
 
     fn paste(&mut self, text: &SafeText) {
         match &mut self.form {
-            Some(form) => form.insert(text.as_str()),
+            Some(form) => form.paste(text),
             None => self.filter.paste(text),
         }
     }

@@ -92,6 +92,8 @@ pub struct Trade {
     /// Call that carries out an offer, and the count of the command that previewed it.
     deed: Option<(CallId, u32)>,
     deed_response: Option<Box<ToolResponse>>,
+    /// Version of the policy that quote and preview were checked with.
+    policy_version: Option<u64>,
     sent: u32,
     purposes: Vec<(u32, Purpose)>,
     remark: Option<String>,
@@ -227,6 +229,32 @@ impl Trade {
         self.previewing = None;
     }
 
+    /// Returns to the form after an action that has ended: its card and the quote before it are outdated.
+    fn start_over(&mut self, known: &Known<'_>) {
+        let ended = match self.deed {
+            Some(_) => self.deed_response.is_some() || self.done(known).is_some_and(|call| call.end.is_some()),
+            None => return,
+        };
+        if ended {
+            (self.deed, self.deed_response) = (None, None);
+            (self.quote, self.quoted) = (None, Value::Null);
+        }
+    }
+
+    /// Discards quote, preview and result after a change of the policy, because its checks answer differently now.
+    fn follow_policy(&mut self, known: &Known<'_>) {
+        let Some(version) = known.policy().map(|policy| policy.version) else { return };
+        let before = self.policy_version.replace(version);
+        if before.is_some_and(|before| before != version) {
+            if self.preview.is_some() || self.previewing.is_some() {
+                self.remark = Some("The policy has changed: preview again.".to_owned());
+            }
+            self.forget_preview();
+            self.start_over(known);
+            (self.quote, self.quoted) = (None, Value::Null);
+        }
+    }
+
     /// Returns true if the session holds a valid simulated offer for exactly these parameters.
     fn offered(&self, params: &Value, known: &Known<'_>) -> bool {
         let Some(preview) = &self.preview else { return false };
@@ -360,11 +388,13 @@ impl ScreenView for Trade {
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
             (KeyCode::Enter, _) => wishes.extend(self.submit(known)),
             (KeyCode::Char('c'), KeyModifiers::CONTROL) if !form.holds_something() => self.typing = false,
-            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
+            // Of the keys that edit nothing, only those of every context, the palette and the help are passed on.
+            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) | (KeyCode::F(1), _) => return false,
             _ => {
-                if form.key(key) {
+                if form.key(key) == Some(true) {
                     self.remark = None;
                     self.forget_preview();
+                    self.start_over(known);
                     wishes.extend(self.follow(known));
                 }
             }
@@ -374,7 +404,7 @@ impl ScreenView for Trade {
 
     fn paste(&mut self, text: &SafeText) {
         if let (true, Some(form)) = (self.typing, self.forms.get_mut(self.chosen)) {
-            form.insert(text.as_str());
+            form.paste(text);
             self.forget_preview();
         }
     }
@@ -411,7 +441,7 @@ impl ScreenView for Trade {
             self.typing = true;
             let kind = form.fields.get(field).map(|field| field.kind);
             if again && kind == Some(super::form::Kind::Switch) {
-                form.key(Key::plain(KeyCode::Char(' ')));
+                _ = form.key(Key::plain(KeyCode::Char(' ')));
                 self.forget_preview();
             }
         }
@@ -427,6 +457,8 @@ impl ScreenView for Trade {
             (Purpose::Preview, Heard::Began(call)) => {
                 if self.preview.take_if(|preview| preview.count == count).is_some() {
                     (self.deed, self.deed_response) = (Some((call, count)), None);
+                    // The action is under way: digits switch screens again.
+                    self.typing = false;
                 }
             }
             (Purpose::Quote, Heard::Began(call)) => return vec![Wish::SetAside(call)],
@@ -455,6 +487,7 @@ impl ScreenView for Trade {
 
     fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
         self.close_outdated(known);
+        self.follow_policy(known);
         self.follow(known).into_iter().collect()
     }
 

@@ -122,7 +122,10 @@ impl State {
             Action::Left | Action::Right => replay || self.screen.does(row.action),
             action => self.screen.does(action),
         };
-        self.keys.rows(context).filter(here)
+        // The keys that edit a text apply wherever one is typed.
+        let edits = (context == Context::Typing).then_some(Context::Field);
+        let of = move |wanted: Context| self.keys.of(wanted).filter(here);
+        of(context).chain(edits.into_iter().flat_map(of)).chain(of(Context::Anywhere))
     }
 
     /// Returns true if new signatures are blocked: by the operator's own hold, or by a halt.

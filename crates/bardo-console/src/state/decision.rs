@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use rust_decimal::Decimal;
 
-use super::field::Field;
 use super::secret::Secret;
+use super::text_field::TextField;
 use crate::keymap::{Action, Key};
 use crate::widgets::decision::Fit;
 use bardo_base::fabric::CheckOutcome;
@@ -27,7 +27,7 @@ const USUAL_MINUTES: &str = "60";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
     /// Label and text of each field.
-    pub fields: Vec<(&'static str, Field)>,
+    pub fields: Vec<(&'static str, TextField)>,
     /// Index of the focused field.
     pub at: usize,
 }
@@ -490,16 +490,16 @@ const REASON: &str = "reason (sent to the Golem; optional)";
 fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
     let mut fields = match kind {
         AnswerKind::Once => Vec::new(),
-        AnswerKind::Similar => vec![(MINUTES, Field::holding(USUAL_MINUTES)), (TOTAL, Field::default())],
-        AnswerKind::Smaller => vec![(AMOUNT, Field::default())],
-        AnswerKind::Refuse | AnswerKind::RefuseAndStop => vec![(REASON, Field::default())],
+        AnswerKind::Similar => vec![(MINUTES, TextField::holding(USUAL_MINUTES)), (TOTAL, TextField::default())],
+        AnswerKind::Smaller => vec![(AMOUNT, TextField::default())],
+        AnswerKind::Refuse | AnswerKind::RefuseAndStop => vec![(REASON, TextField::default())],
     };
     if question.confirm.is_some() && matches!(kind, AnswerKind::Once | AnswerKind::Similar) {
-        fields.push((CONFIRM, Field::default()));
+        fields.push((CONFIRM, TextField::default()));
     }
     if question.needs_password && kind.lets_through() {
         // The field stays empty: the password goes to the secret.
-        fields.push((PASSWORD, Field::default()));
+        fields.push((PASSWORD, TextField::default()));
     }
     (!fields.is_empty()).then_some(Form { fields, at: 0 })
 }

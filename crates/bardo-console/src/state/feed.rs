@@ -281,6 +281,21 @@ impl Feed {
         self.calls.iter().any(tells)
     }
 
+    /// Marks the operator's own call as waiting for a decision, with its deadline in milliseconds since the Unix epoch.
+    /// No event reports it, because such a request is not in the approval queue. `None` if no call waits.
+    pub fn wait_for_operator(&mut self, waiting: Option<(CallId, Option<u64>)>) {
+        for call in self.calls.iter_mut().rev() {
+            let until = waiting.filter(|(call_id, _)| *call_id == call.call_id).map(|(_, until)| until);
+            if call.held == until.is_some() || call.end.is_some() {
+                continue;
+            }
+            call.held = until.is_some();
+            if let Some(card) = &mut call.card {
+                card.wait_for_operator(until);
+            }
+        }
+    }
+
     /// Hides a call from the activity, because a form made it automatically.
     pub fn set_aside(&mut self, call_id: CallId) {
         if self.aside.len() >= CALLS_KEPT {

@@ -9,8 +9,8 @@ use super::call_details::CallDetails;
 use super::complete::{self, Candidate};
 use super::decision::{Decision, GUARD_MILLIS, Taken};
 use super::feed::Standing;
-use super::field::Field;
 use super::prompt::{self, Entry, Meant};
+use super::text_field::TextField;
 use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
@@ -58,7 +58,7 @@ pub enum Layer {
     /// Command palette with its search.
     Palette {
         /// Text to search for.
-        field: Field,
+        field: TextField,
         /// Index of the selected entry.
         at: usize,
     },
@@ -195,10 +195,13 @@ impl State {
                 self.layers.push(Layer::Quit { since: self.now_millis, picked: false });
             }
             Action::Export => return vec![self.trades_file()],
-            Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
+            Action::Help => {
+                let of = if self.types_on_screen() { Context::Typing } else { Context::Page };
+                self.layers.push(Layer::Help { offset: 0, of });
+            }
             Action::GoTo(screen) => return self.go_to(screen),
-            Action::Prompt => self.prompt = Some(Field::default()),
-            Action::Palette => self.layers.push(Layer::Palette { field: Field::default(), at: 0 }),
+            Action::Prompt => self.prompt = Some(TextField::default()),
+            Action::Palette => self.layers.push(Layer::Palette { field: TextField::default(), at: 0 }),
             Action::Decide => match self.questions.first().map(|question| question.number) {
                 Some(number) => self.open_decision(number),
                 None if self.replaying() => self.say("this is a recording: there is nothing to decide in it"),
@@ -311,6 +314,7 @@ impl State {
                         self.prompt = None;
                     }
                 }
+                Some(Action::Help) => self.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
                 Some(Action::DoIt) => {
                     let said = field.safe();
                     self.prompt = None;
@@ -319,7 +323,9 @@ impl State {
                 _ if key.code == KeyCode::Tab => {
                     let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));
                     if let Some(line) = line {
-                        self.prompt = Some(Field::holding(&line));
+                        if let Some(field) = &mut self.prompt {
+                            field.replace(&line);
+                        }
                     }
                 }
                 _ => {
@@ -331,13 +337,14 @@ impl State {
         let shows = self.ready.as_ref().map_or(&[] as &[SafeText], |ready| ready.scenarios.as_slice());
         match self.layers.last_mut() {
             Some(Layer::Decision(decision)) => match action {
-                Some(action @ (Action::DoIt | Action::Back)) => return self.layer_action(action),
+                Some(action @ (Action::DoIt | Action::Back | Action::Help)) => return self.layer_action(action),
                 Some(Action::CloseOrQuit) => return self.layer_action(Action::Back),
                 _ => decision.type_key(key, now),
             },
             Some(Layer::Palette { field, at }) => match action {
                 Some(Action::CloseOrQuit) if field.clear() => *at = 0,
                 Some(Action::Back | Action::CloseOrQuit) => drop(self.layers.pop()),
+                Some(Action::Help) => self.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
                 Some(Action::DoIt) => {
                     let found = prompt::find(field.text(), shows);
                     let chosen = found.get(*at).map(|entry| entry.meant.clone());
@@ -398,7 +405,7 @@ impl State {
                 _ => self.page_action(action),
             },
             Meant::Shows => {
-                let field = Field::holding("scenario ");
+                let field = TextField::holding("scenario ");
                 self.layers.push(Layer::Palette { field, at: 0 });
                 Vec::new()
             }
@@ -622,7 +629,7 @@ impl State {
     }
 
     /// Palette entries that match the search text.
-    pub fn palette(&self, field: &Field) -> Vec<Entry> {
+    pub fn palette(&self, field: &TextField) -> Vec<Entry> {
         prompt::find(field.text(), self.shows())
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::widgets::figure::readable;
 use crate::widgets::sprite::phase_words;
-use crate::widgets::words::{check_word, failure_words, finding_words, offer_words, policy_line};
+use crate::widgets::words::{check_word, counted, failure_words, finding_words, offer_words, policy_line};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{
     ApprovalOutcome, ApprovalResolved, ChainHealth, ChainState, CheckOutcome, Event, EventKind, IntentStatus,
@@ -165,14 +165,16 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
                 true => (Level::Detail, String::new()),
                 false => (Level::Plain, format!(": {}", changes.join("; "))),
             };
-            (level, "golem:memory", format!("{} similar past trades{told}", hits.similar))
+            (level, "golem:memory", format!("{}{told}", counted(hits.similar, "similar past trade")))
         }
         EventKind::DirectiveChanged(changed) => {
             let how = if changed.undone { "undone" } else { "changed" };
             (Level::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
         }
         EventKind::Caption(caption) => (Level::Plain, "show:caption", caption.text.to_string()),
-        EventKind::FabricGap(gap) => (Level::Care, GAP, format!("screen missed {} events (nothing lost)", gap.missed)),
+        EventKind::FabricGap(gap) => {
+            (Level::Care, GAP, format!("screen missed {} (nothing lost)", counted(gap.missed, "event")))
+        }
         EventKind::FabricFault(fault) => (Level::Bad, "fabric:fault", fault.message.to_string()),
     })
 }

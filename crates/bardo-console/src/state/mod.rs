@@ -8,13 +8,13 @@ pub mod call_details;
 mod complete;
 pub mod decision;
 pub mod feed;
-pub mod field;
 mod layers;
 pub mod line;
 pub mod model;
 mod news;
 mod prompt;
 mod secret;
+pub mod text_field;
 pub mod trades;
 pub mod trail;
 mod watch;
@@ -33,10 +33,10 @@ use bardo_session::handle::{Command, LeaveMode, News, Ready, ReplayState, Sent, 
 use bardo_session::questions::Question;
 pub use complete::Candidate;
 use feed::Feed;
-use field::Field;
 pub use layers::Layer;
 use model::Page;
 pub use prompt::Entry;
+use text_field::TextField;
 
 /// Time after the terminal got the focus in which a click is ignored, because it only raised the window; in
 /// milliseconds.
@@ -219,7 +219,7 @@ pub struct State {
     /// Layers over the screen, bottom first.
     pub layers: Vec<Layer>,
     /// Text of the prompt while it is open.
-    pub prompt: Option<Field>,
+    pub prompt: Option<TextField>,
     /// Message for the operator until the next key.
     pub notice: Option<SafeText>,
     /// Time of the operator's last message without an answer, in milliseconds since the Unix epoch.

@@ -209,6 +209,7 @@ impl State {
     /// Keeps the operator's own request in the list of waiting ones, from its first opening until it ends.
     fn list_offer(&mut self) {
         let own = self.offer.as_ref().filter(|held| held.opened).map(|held| &*held.question);
+        self.feed.wait_for_operator(own.and_then(|question| Some((question.call_id?, question.ends_at))));
         if self.questions.iter().find(|question| question.number == OFFER_NUMBER) == own {
             return;
         }

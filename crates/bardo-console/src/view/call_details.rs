@@ -89,7 +89,7 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
             part(&mut rows, "Memory");
-            rows.push(Row::new(format!("{} similar past trades", memory.similar), Role::Text));
+            rows.push(Row::new(words::counted(memory.similar, "similar past trade"), Role::Text));
             rows.extend(memory.changes.iter().map(|change| Row::new(change.as_str(), Role::TextStrong)));
             if memory.changes.is_empty() {
                 rows.push(Row::new("no changes because of them", Role::TextDim));
@@ -152,8 +152,8 @@ fn decision_rows(rows: &mut Vec<Row>, call: &CallSeen) {
         part(rows, "Decision");
         let title = readable(asked.title.as_str(), 6);
         rows.push(Row::new(format!("{} asked: {title}", time_of_day(at / 1000)), Role::Text));
-        for reason in &asked.reasons {
-            let words = readable(&words::reason(reason), 6);
+        for reason in words::reasons(&asked.reasons) {
+            let words = readable(&reason, 6);
             rows.push(Row::new(format!("  because {words}"), Role::TextDim));
         }
         if let Some(resolved) = &call.resolved {

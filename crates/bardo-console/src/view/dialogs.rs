@@ -5,11 +5,12 @@ use ratatui::layout::Rect;
 use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::State;
-use crate::state::field::Field;
 use crate::state::model::Money;
+use crate::state::text_field::TextField;
 use crate::theme::Role;
 use crate::widgets::dialog::{middle, open};
 use crate::widgets::paint::{self, Row};
+use crate::widgets::text_input::TextInput;
 use bardo_base::text::{SafeText, width};
 
 fn titled(words: &str) -> Vec<StyledText> {
@@ -189,13 +190,13 @@ pub(super) fn confirm(painter: &mut Painter<'_>, state: &State, area: Rect, titl
 }
 
 /// Draws the command palette.
-pub(super) fn palette(painter: &mut Painter<'_>, state: &State, area: Rect, field: &Field, at: usize) {
+pub(super) fn palette(painter: &mut Painter<'_>, state: &State, area: Rect, field: &TextField, at: usize) {
     let found = state.palette(field);
     let place = middle(area, 96, 22);
     let inner = open(painter, place, &titled("Find a command"), &[]);
-    let typed =
-        [(": ".to_owned(), Role::Key), (field.text().to_owned(), Role::TextStrong), ("▏".to_owned(), Role::Key)];
-    painter.pieces(line(inner, 0), &typed);
+    let first = line(inner, 0);
+    let typed = Rect { x: painter.pieces(first, &[(": ".to_owned(), Role::Key)]), ..first };
+    painter.render(TextInput::new(field, painter.theme), typed.intersection(first));
     let room = usize::from(inner.height).saturating_sub(2);
     let skip = (at + 1).saturating_sub(room);
     for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {

@@ -8,6 +8,7 @@ mod hit;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
 use crate::keymap::{Action, Context, Row};
 use crate::painter::{Painter, StyledText, line, styled_width};
@@ -15,8 +16,32 @@ use crate::screens::ScreenId;
 use crate::state::decision::Decision;
 use crate::state::{Candidate, LEAST, Layer, State};
 use crate::theme::{Role, Theme};
-use crate::widgets::decision::{DecisionModel, Fit, badge};
+use crate::widgets::decision::{DecisionDialog, DecisionModel, Fit, badge};
+use crate::widgets::text_input::TextInput;
 use bardo_base::text::{fit, width};
+
+/// Width from which the hints of a text field name the key of the help, in columns.
+const TYPING_HELP: u16 = 60;
+
+/// Widget of the whole console.
+#[derive(Debug, Clone, Copy)]
+pub struct ConsoleView<'a> {
+    state: &'a State,
+    theme: &'a Theme,
+}
+
+impl<'a> ConsoleView<'a> {
+    /// Creates the widget of the console's state.
+    pub const fn new(state: &'a State, theme: &'a Theme) -> Self {
+        Self { state, theme }
+    }
+}
+
+impl Widget for ConsoleView<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        draw(self.state, self.theme, area, buffer);
+    }
+}
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -49,7 +74,7 @@ fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => dialogs::help(painter, state, over, *offset, *of),
         Layer::Quit { picked, .. } => dialogs::quit(painter, state, over, *picked),
-        Layer::Decision(shown) => decision(state, shown).draw(painter, over),
+        Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
         Layer::Hold { told, .. } => dialogs::hold(painter, state, over, told.as_ref()),
         Layer::CallDetails(told) => call_details::draw(painter, state, told, over),
         Layer::Palette { field, at } => dialogs::palette(painter, state, over, field, *at),
@@ -129,12 +154,9 @@ fn prompt(painter: &mut Painter<'_>, state: &State, place: Rect) {
     let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
     let room = usize::from(place.width).saturating_sub(4);
     if let Some(field) = &state.prompt {
-        let (text, cursor) = window(field.text(), field.cursor(), room);
-        painter.pieces(place, &[(" : ".to_owned(), Role::Key), (text.clone(), Role::TextStrong)]);
-        let at = text.chars().take(cursor).collect::<String>();
-        let x = place.x.saturating_add(3).saturating_add(u16::try_from(width(&at)).unwrap_or(0));
-        let under = text.chars().nth(cursor).unwrap_or(' ').to_string();
-        painter.text(place, x, &under, Role::Frozen);
+        painter.pieces(place, &[(" : ".to_owned(), Role::Key)]);
+        let input = Rect { x: place.x.saturating_add(3), width: place.width.saturating_sub(4), ..place };
+        painter.render(TextInput::new(field, painter.theme), input);
         return;
     }
     if let Some((first, _)) = notice_in_two(state, place.width) {
@@ -186,12 +208,6 @@ fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
     Some((first, rest.join(" ")))
 }
 
-/// Part of a text that fits around the cursor, and the cursor's position in it.
-fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
-    let skip = cursor.saturating_sub(room.saturating_sub(1));
-    (text.chars().skip(skip).take(room).collect(), cursor - skip)
-}
-
 /// Draws the hint line: the keys of the topmost layer. Stop, prompt and help are at the right end and dropped last. A
 /// notice or a fault comes first. A key that does not fit is left out whole; `?` lists all.
 fn hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
@@ -207,7 +223,9 @@ fn hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
     // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
     let few = state.compact() && context == Context::Page;
-    let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
+    let narrow = context == Context::Typing && place.width < TYPING_HELP;
+    let left_out =
+        |action: Action| few && matches!(action, Action::Prompt | Action::Filter) || narrow && action == Action::Help;
     for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
         if !left_out(row.action) {
             right.extend(hint(row));
@@ -265,6 +283,10 @@ fn typing_hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
             (" ends typing  ".to_owned(), Role::TextDim),
             ("letters and digits are typed as text".to_owned(), Role::TextDim),
         ]),
+    }
+    let keys: [StyledText; 2] = [("  F1".to_owned(), Role::Key), (" keys".to_owned(), Role::TextDim)];
+    if state.notice.is_none() && styled_width(&left) + styled_width(&keys) <= room {
+        left.extend(keys);
     }
     painter.row(place, &left, &right);
 }

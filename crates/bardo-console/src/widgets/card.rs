@@ -126,6 +126,17 @@ impl CallCard {
         }
     }
 
+    /// Shows that the call waits for the operator until a deadline, in milliseconds since the Unix epoch, or that it
+    /// goes on (`None`).
+    pub fn wait_for_operator(&mut self, until: Option<Option<u64>>) {
+        let call = self.call_mut();
+        match until {
+            Some(lapses_at) if !call.status.is_over() => (call.status, call.lapses_at) = (Status::Waiting, lapses_at),
+            None if call.status == Status::Waiting => (call.status, call.lapses_at) = (Status::Running, None),
+            Some(_) | None => {}
+        }
+    }
+
     /// Status of the card at a moment.
     pub fn status(&self, now: Moment) -> Status {
         match self {

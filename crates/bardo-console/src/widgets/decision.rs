@@ -3,7 +3,9 @@
 
 mod rows;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
 use rows::{asked, body, brief_body, heading, raw, scope_rows};
 pub use rows::{ends_words, question_brief, question_line};
@@ -12,11 +14,12 @@ use super::Moment;
 use super::dialog::{inside, middle, open};
 use super::figure::readable;
 use super::paint::{Row, wrapped};
-use super::words::reason;
+use super::words::reasons;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::{Painter, StyledText, styled_width};
 use crate::state::decision::Decision;
-use crate::theme::Role;
+use crate::state::text_field::TextField;
+use crate::theme::{Role, Theme};
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
 use bardo_base::format::nearest_cent;
 use bardo_base::id::GolemId;
@@ -232,10 +235,26 @@ impl DecisionModel<'_> {
     pub fn height(&self, width: u16) -> u16 {
         layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
     }
+}
 
-    /// Draws the dialog into an area.
-    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
-        draw(*self, painter, area);
+/// Widget of the approval dialog, centred in its area.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionDialog<'a> {
+    model: DecisionModel<'a>,
+    theme: &'a Theme,
+}
+
+impl<'a> DecisionDialog<'a> {
+    /// Creates the widget of a dialog.
+    pub const fn new(model: DecisionModel<'a>, theme: &'a Theme) -> Self {
+        Self { model, theme }
+    }
+}
+
+impl Widget for DecisionDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let area = area.intersection(buffer.area);
+        draw(self.model, &mut Painter { buffer, theme: self.theme }, area);
     }
 }
 
@@ -334,7 +353,7 @@ fn rule(painter: &mut Painter<'_>, place: Rect, y: u16, title: &[StyledText], ri
     if y >= place.bottom() {
         return;
     }
-    painter.division(Rect { y, height: 1, ..place }, title, &right, Role::DialogBorder);
+    painter.division(place, y, title, &right, Role::DialogBorder);
 }
 
 fn picked(decision: &Decision) -> Vec<StyledText> {
@@ -437,7 +456,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why), places)).collect();
+    let reasons: Vec<String> = reasons(&question.reasons).iter().map(|why| readable(why, places)).collect();
     let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
     if let (Some(waits), None) = (waits(model.now, question), decision.ended_at) {
         why = why.end(waits, Role::TextDim);
@@ -570,6 +589,27 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     rows
 }
 
+/// Text of the focused field with its cursor and selection. Drawn as pieces instead of the library's widget, because the
+/// rows of the dialog wrap and all lines of a long reason must be readable.
+fn edited(field: &TextField) -> Vec<StyledText> {
+    let (cursor, selected) = (field.cursor(), field.selection().unwrap_or(0..0));
+    let mut pieces: Vec<StyledText> = Vec::new();
+    for (at, character) in field.text().chars().enumerate() {
+        if at == cursor {
+            pieces.push((CURSOR.to_owned(), Role::Key));
+        }
+        let role = if selected.contains(&at) { Role::Frozen } else { Role::Selection };
+        match pieces.last_mut() {
+            Some(last) if last.1 == role => last.0.push(character),
+            _ => pieces.push((character.to_string(), role)),
+        }
+    }
+    if cursor >= field.text().chars().count() {
+        pieces.push((CURSOR.to_owned(), Role::Key));
+    }
+    pieces
+}
+
 /// Message about the last key, or about the remaining guard time.
 fn said(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
@@ -601,14 +641,13 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         rows.push(Row::new(kind, Role::TextStrong));
         for (at, (label, field)) in form.fields.iter().enumerate() {
             let here = at == form.at;
-            let cursor = if here { CURSOR } else { "" };
-            let role = if here { Role::Selection } else { Role::Dialog };
-            rows.push(
-                Row::new(format!("{label}: "), Role::TextDim)
-                    .then(field.text().to_owned(), role)
-                    .then(cursor, Role::Key)
-                    .kept(),
-            );
+            let mut row = Row::new(format!("{label}: "), Role::TextDim).kept();
+            if here {
+                row.left.extend(edited(field));
+            } else {
+                row = row.then(field.text(), Role::Dialog);
+            }
+            rows.push(row);
         }
         if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
             rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));

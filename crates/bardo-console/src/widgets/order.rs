@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use rust_decimal::prelude::ToPrimitive;
 
 use super::call::Call;
-use super::chart::{Canvas, place};
+use super::chart::{Curve, place};
 use super::figure::{against_quote, ago, amount, decimal, left, memory_rows, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::reasons::Reasons;
@@ -225,15 +225,15 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     let best = amount(&order.start_amount);
     let labels = [&best, &worst];
     let gutter = labels.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
-    let mut canvas = Canvas::new(columns.saturating_sub(gutter), lines);
-    let (across, down) = canvas.dots();
+    let mut curve = Curve::new(columns.saturating_sub(gutter), lines);
+    let (across, down) = curve.dots();
     // A position outside the curve is drawn at the nearest end.
     let float = |at: u64| at.to_f64().unwrap_or(0.0);
     let x = |at: u64| place(float(at), float(first.0), float(last.0), across);
     let y = |value: f64| down.saturating_sub(1) - place(value, low, high, down);
     for pair in points.windows(2) {
         if let [from, to] = pair {
-            canvas.stroke((x(from.0), y(from.1)), (x(to.0), y(to.1)));
+            curve.stroke((x(from.0), y(from.1)), (x(to.0), y(to.1)));
         }
     }
     let mark = match &order.fill {
@@ -245,23 +245,24 @@ fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     let value = mark.and_then(|(_, shown, ..)| decimal(shown)?.to_f64());
     if let (Some((spot, _, word, character)), Some(value)) = (mark, value) {
         let (column, row) = (x(spot) / 2, y(value) / 4);
-        canvas.mark(column, row, character, Role::ChartMark);
+        curve.mark(column, row, character, Role::ChartMark);
         let room = columns.saturating_sub(gutter + column + 2);
         // The word is drawn beside its mark, on the side with room.
         let start = if room >= word.len() { column + 2 } else { column.saturating_sub(word.len() + 1) };
         for (at, letter) in word.chars().enumerate() {
-            canvas.mark(start + at, row, letter, Role::ChartMark);
+            curve.mark(start + at, row, letter, Role::ChartMark);
         }
     }
     let mut rows: Vec<Row> = (0..lines)
-        .map(|at| {
+        .zip(curve.rows())
+        .map(|(at, drawn)| {
             let label = match at {
                 0 => &best,
                 at if at + 1 == lines => &worst,
                 _ => "",
             };
             let mut left = vec![(format!("{label:<gutter$}"), Role::TextDim)];
-            left.extend(canvas.row(at));
+            left.extend(drawn);
             Row::of(left)
         })
         .collect();

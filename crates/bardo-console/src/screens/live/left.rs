@@ -17,7 +17,7 @@ use crate::theme::Role;
 use crate::widgets::bridge::is_over;
 use crate::widgets::decision::{question_brief, question_line};
 use crate::widgets::figure::{paid, readable};
-use crate::widgets::gauge::{self, Full, Gauge};
+use crate::widgets::gauge::{Full, Gauge, GaugeLine};
 use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
 use bardo_base::text::{SafeText, fit, width};
@@ -257,13 +257,13 @@ pub(super) fn limits(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, f
         };
     };
     let [day, calls] = limit_gauges(limits);
-    gauge::draw(&day, painter, line(inner, 0), 7);
+    painter.render(GaugeLine::new(&day, painter.theme, 7), line(inner, 0));
     painter.row(
         line(inner, 1),
         &[("one action".to_owned(), Role::TextDim)],
         &[(one_words(limits, "up to"), Role::Text)],
     );
-    gauge::draw(&calls, painter, line(inner, 2), 7);
+    painter.render(GaugeLine::new(&calls, painter.theme, 7), line(inner, 2));
     let (words, role) = breaker_words(limits, known.now_millis);
     let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
     let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];

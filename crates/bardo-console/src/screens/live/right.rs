@@ -12,10 +12,10 @@ use crate::state::call_details::named;
 use crate::state::feed::CallSeen;
 use crate::state::line::{Level, Line};
 use crate::theme::Role;
-use crate::widgets::chart::{self, ChartModel, Range};
+use crate::widgets::Card;
+use crate::widgets::chart::{ChartModel, LineChart, Range};
 use crate::widgets::decision::WHOLE_GOLEM;
 use crate::widgets::paint::{Row, cut, wrapped};
-use crate::widgets::{self};
 use bardo_base::fabric::{MemoryHits, Vitals};
 use bardo_base::text::{fit, width};
 use bardo_base::units::Usd;
@@ -229,7 +229,7 @@ fn call_row(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, call: &Cal
     let margin = if area.width >= ROOMY { 2 } else { 1 };
     let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
     match &call.card {
-        Some(card) => widgets::draw_with(card, painter, place, known.moment(), listing.keys),
+        Some(card) => painter.render(Card::new(card, painter.theme, known.moment()).keys(listing.keys), place),
         None => {
             let standing = call.standing();
             let (mark, words) = standing.mark();
@@ -250,7 +250,7 @@ pub(super) fn price_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Re
     let right = model.newest(known.moment());
     let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
     painter.frame(area, &title, &right, border(focus));
-    chart::draw(&model, painter, roomy(area), known.moment());
+    painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
 }
 
 /// Title of a chart with as much of its legend as fits: all of it, or its last part. The rest stays in `legend`.
@@ -283,7 +283,7 @@ pub(super) fn equity_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: R
     let right = model.newest(known.moment());
     let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
     painter.frame(area, &title, &right, border(focus));
-    chart::draw(&model, painter, roomy(area), known.moment());
+    painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
 }
 
 /// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.

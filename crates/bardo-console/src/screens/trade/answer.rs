@@ -11,7 +11,7 @@ use crate::theme::Role;
 use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, failure_words, finding_words, reason_in, rule_word};
-use crate::widgets::{self, CardKeys, Moment};
+use crate::widgets::{self, Card as CardWidget, CardKeys, Moment, QuoteCard};
 use bardo_base::fabric::{AskReason, Card, CheckOutcome, EventKind, SafetyCheck, ToolEnd, ToolFailed};
 use bardo_base::text::{SafeText, width};
 use bardo_session::envelope::{Status, ToolResponse};
@@ -55,20 +55,22 @@ impl Trade {
             // While the form has the focus, letters are text.
             let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
             let keys = CardKeys { copy: !self.typing, explorer: !self.typing && sent, ..CardKeys::default() };
-            let height = widgets::height_with(card, area.width, now, keys).min(area.height);
-            widgets::draw_with(card, painter, Rect { height, ..area }, now, keys);
+            let card = CardWidget::new(card, painter.theme, now).keys(keys);
+            let height = card.height(area.width).min(area.height);
+            painter.render(card, Rect { height, ..area });
             return;
         }
         let mut below = area;
         // A quote for other parameters is not shown. A failure needs the room for its reasons.
         let failed = self.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
         if let Some(quote) = self.quote.as_ref().filter(|_| !failed && self.quote_fits()) {
-            let wanted = widgets::height(quote, area.width, now);
+            let card = QuoteCard::new(quote, painter.theme, now);
+            let wanted = card.height(area.width);
             // The preview is needed for the decision, so the quote leaves room for it.
             let room =
                 if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
             let height = wanted.min(room);
-            widgets::draw(quote, painter, Rect { height, ..area }, now);
+            painter.render(card, Rect { height, ..area });
             below = super::super::list::stacked(area, height).1;
         }
         let body = match (&self.preview, self.previewing.is_some()) {

@@ -102,11 +102,12 @@ impl Trade {
         let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
         let at = form.at;
         if let Some(field) = form.fields.get_mut(at) {
-            value.clone_into(&mut field.typed);
+            field.typed.replace(value);
         }
         self.typing = true;
         self.remark = None;
         self.forget_preview();
+        self.start_over(known);
         self.follow(known).into_iter().collect()
     }
 }

@@ -127,6 +127,8 @@ pub struct CallSeen {
     pub memory: Option<MemoryHits>,
     /// Expected outcome of an earlier offer for the same trade, which failed because the price moved.
     pub before: Option<SafeText>,
+    /// True while the operator's own action waits for a decision.
+    pub held: bool,
     /// True if the call has exceeded its time budget.
     pub overran: bool,
     /// Card that draws the call; `None` if its start was missed.
@@ -154,6 +156,7 @@ impl CallSeen {
             traded: false,
             memory: None,
             before: None,
+            held: false,
             overran: false,
             card: None,
         }
@@ -194,6 +197,7 @@ impl CallSeen {
             return match (&self.asked, outcome) {
                 (Some(_), None) => Standing::Waiting,
                 _ if in_flight => Standing::Sent,
+                _ if self.held => Standing::Waiting,
                 _ => Standing::Running,
             };
         };

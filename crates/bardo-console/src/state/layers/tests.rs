@@ -782,7 +782,7 @@ fn a_form_that_is_taller_than_the_screen_shows_the_field_that_has_the_keys() {
     news(&mut state, News::Questions(Arc::new(vec![Question { needs_password: true, to_read, ..sample }])));
     press(&mut state, Key::char('a'));
     let Some(Layer::Decision(decision)) = state.layers.last_mut() else { panic!("no decision") };
-    let fields = (0..12).map(|_| ("a field of many", Field::default())).chain([("the last", Field::default())]);
+    let fields = (0..12).map(|_| ("a field of many", TextField::default())).chain([("the last", TextField::default())]);
     decision.picked = Some(AnswerKind::Similar);
     decision.form = Some(super::super::decision::Form { fields: fields.collect(), at: 12 });
     let shown = screen(&state);

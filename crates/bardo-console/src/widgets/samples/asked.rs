@@ -3,7 +3,7 @@
 use super::*;
 use crate::keymap::Action;
 use crate::state::decision::Decision;
-use crate::state::field::Field;
+use crate::state::text_field::TextField;
 use crate::widgets::decision::Fit;
 use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
@@ -212,7 +212,7 @@ fn after(question: &Question, actions: &[Action]) -> Decision {
 /// Dialog after its request ended, with typed text.
 fn ended(mut decision: Decision, typed: &str) -> Decision {
     if let Some((_, field)) = decision.form.as_mut().and_then(|form| form.fields.first_mut()) {
-        *field = Field::holding(typed);
+        *field = TextField::holding(typed);
     }
     decision.end(NOW.millis);
     decision

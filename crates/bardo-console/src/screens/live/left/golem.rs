@@ -7,9 +7,9 @@ use crate::format::{age, amount};
 use crate::painter::{Painter, line};
 use crate::screens::Known;
 use crate::theme::Role;
-use crate::widgets::gauge::{self, Full, Gauge};
+use crate::widgets::gauge::{Full, Gauge, GaugeLine};
 use crate::widgets::paint::{Group, chosen};
-use crate::widgets::sprite::{self, SpriteModel};
+use crate::widgets::sprite::{self, Sprite, SpriteModel};
 use bardo_base::fabric::{SpriteState, Vitals};
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, fit};
@@ -53,7 +53,7 @@ pub(super) fn golem(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
     let picture =
         Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
-    sprite::draw(&model, painter, picture, known.moment());
+    painter.render(Sprite::new(model, painter.theme, known.moment()), picture);
     let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
     painter.pieces(line(words, 0), &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
     painter.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
@@ -72,7 +72,7 @@ pub(super) fn golem(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     }
     let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
     for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
-        gauge::draw(&gauge, painter, line(gauges, at), 7);
+        painter.render(GaugeLine::new(&gauge, painter.theme, 7), line(gauges, at));
     }
 }
 
@@ -161,7 +161,7 @@ pub(in crate::screens::live) fn face_line(painter: &mut Painter<'_>, known: &Kno
     let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
     let phase = phase(known);
     let model = SpriteModel { state: body(known), phase, letters: false };
-    sprite::draw(&model, painter, Rect { width: area.width.min(5), ..area }, known.moment());
+    painter.render(Sprite::new(model, painter.theme, known.moment()), Rect { width: area.width.min(5), ..area });
     let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
     let mut groups = vec![
         Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
