@@ -321,7 +321,7 @@ impl ScreenView for Trade {
                 Some(form) => {
                     form.draw(painter, fields, self.typing);
                     if form_area.height > 7 {
-                        self.draw_choices(known, painter, Self::choices_line(fields, button));
+                        painter.render(choices::ChoiceLine { theme: painter.theme, screen: self, known }, Self::choices_line(fields, button));
                     }
                     let help = match &self.remark {
                         Some(remark) => (format!("! {remark}"), Role::StateBad),
@@ -343,7 +343,7 @@ impl ScreenView for Trade {
                 }
             }
         }
-        self.draw_answer(known, painter, answer);
+        painter.render(answer::AnswerPanel { theme: painter.theme, screen: self, known }, answer);
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, _area: Rect) -> Option<Vec<Wish>> {

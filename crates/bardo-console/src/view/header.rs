@@ -2,14 +2,16 @@
 //!
 //! A line that is too short drops groups by priority. The badge always stays.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
 use super::badge;
 use crate::format::{age, dollars, grouped, gwei, short_address, time_of_day};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenId;
 use crate::state::State;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
 use bardo_session::handle::ReplayState;
@@ -21,34 +23,43 @@ struct Group {
     pieces: Vec<StyledText>,
 }
 
-/// Draws the header and the tabs.
-pub(super) fn draw(painter: &mut Painter<'_>, state: &State, area: Rect) {
-    let first = line(area, 0);
-    painter.fill(first, Role::Header);
-    let right = if state.compact() { worth(state) } else { clock(state) };
-    let mut groups = groups(state);
-    let whole = usize::from(first.width);
-    let taken = |groups: &[Group]| groups.iter().map(|group| styled_width(&group.pieces) + 2).sum::<usize>();
-    let mut right = right;
-    // The last group has no gap behind it.
-    while taken(&groups).saturating_sub(2) + styled_width(&right) > whole && groups.len() > 1 {
-        let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
-        // The right end is dropped before any essential group.
-        if worst <= 2 && !right.is_empty() {
-            right = Vec::new();
-            continue;
+/// Header of the console: kind of money, network, state, waiting requests; below it the tabs and the wallet.
+pub(super) struct Header<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+}
+
+impl Widget for Header<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let first = line(area, 0);
+        painter.fill(first, Role::Header);
+        let right = if state.compact() { worth(state) } else { clock(state) };
+        let mut groups = groups(state);
+        let whole = usize::from(first.width);
+        let taken = |groups: &[Group]| groups.iter().map(|group| styled_width(&group.pieces) + 2).sum::<usize>();
+        let mut right = right;
+        // The last group has no gap behind it.
+        while taken(&groups).saturating_sub(2) + styled_width(&right) > whole && groups.len() > 1 {
+            let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
+            // The right end is dropped before any essential group.
+            if worst <= 2 && !right.is_empty() {
+                right = Vec::new();
+                continue;
+            }
+            groups.retain(|group| group.rank < worst);
         }
-        groups.retain(|group| group.rank < worst);
-    }
-    let mut left: Vec<StyledText> = Vec::new();
-    for group in groups {
-        left.extend(group.pieces);
-        left.push(("  ".to_owned(), Role::Header));
-    }
-    painter.row(first, &left, &right);
-    if !state.compact() {
-        let second = line(area, 1);
-        painter.row(second, &tabs(state), &wallet(state));
+        let mut left: Vec<StyledText> = Vec::new();
+        for group in groups {
+            left.extend(group.pieces);
+            left.push(("  ".to_owned(), Role::Header));
+        }
+        painter.row(first, &left, &right);
+        if !state.compact() {
+            let second = line(area, 1);
+            painter.row(second, &tabs(state), &wallet(state));
+        }
     }
 }
 
