@@ -224,7 +224,6 @@ impl Audit {
         let (grants, decisions) = list::stacked(rest, lines(Panel::Grants));
         [questions, grants, decisions, right]
     }
-
 }
 
 /// Panel of a list. Only the rows in view are formatted.
@@ -284,7 +283,6 @@ impl Widget for ListPanel<'_> {
     }
 }
 
-
 /// Selected entry of the audit log in full, because most entries do not fit a row.
 struct EntryDetails<'a> {
     theme: &'a Theme,
@@ -309,7 +307,6 @@ impl Widget for EntryDetails<'_> {
     }
 }
 
-
 impl ScreenView for Audit {
     fn id(&self) -> ScreenId {
         ScreenId::Audit
@@ -324,18 +321,45 @@ impl ScreenView for Audit {
             None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
         };
         let head = Head { title: "Waiting for you", right: &[], empty: "No decision is waiting." };
-        painter.render(ListPanel { theme: painter.theme, screen: self, panel: Panel::Questions, head, rows: (known.questions.len() + open.len(), &waiting) }, questions);
+        painter.render(
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: Panel::Questions,
+                head,
+                rows: (known.questions.len() + open.len(), &waiting),
+            },
+            questions,
+        );
         let room = usize::from(grants.width).saturating_sub(4);
         let standing = known.snapshot.map_or(&[] as &[GrantState], |snapshot| &snapshot.grants);
         let revokes = [("x revokes".to_owned(), Role::TextDim)];
         let right: &[StyledText] = if standing.is_empty() { &[] } else { &revokes };
         let head = Head { title: "Standing approvals", right, empty: "None: each action asks separately." };
         let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
-        painter.render(ListPanel { theme: painter.theme, screen: self, panel: Panel::Grants, head, rows: (standing.len(), &grant) }, grants);
+        painter.render(
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: Panel::Grants,
+                head,
+                rows: (standing.len(), &grant),
+            },
+            grants,
+        );
         let past = decisions(known);
         let head = Head { title: "Decisions", right: &[], empty: "No decisions yet." };
         let decision = |at: usize| past.get(at).map(|call| decision_row(call));
-        painter.render(ListPanel { theme: painter.theme, screen: self, panel: Panel::Decisions, head, rows: (past.len(), &decision) }, decided);
+        painter.render(
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: Panel::Decisions,
+                head,
+                rows: (past.len(), &decision),
+            },
+            decided,
+        );
         // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
         let keys = if known.replayed() { String::new() } else { format!(" · v checks it · e exports{still}") };
@@ -348,7 +372,10 @@ impl ScreenView for Audit {
         let head = Head { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
-        painter.render(ListPanel { theme: painter.theme, screen: self, panel: Panel::Trail, head, rows: (fitting.len(), &entry) }, trail_area);
+        painter.render(
+            ListPanel { theme: painter.theme, screen: self, panel: Panel::Trail, head, rows: (fitting.len(), &entry) },
+            trail_area,
+        );
         let at = self.selected(Panel::Trail).min(fitting.len().saturating_sub(1));
         if let Some(told) = fitting.get(at) {
             painter.render(EntryDetails { theme: painter.theme, screen: self, told }, trail_area);

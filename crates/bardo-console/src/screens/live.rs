@@ -150,11 +150,19 @@ impl Live {
     /// Draws the focused panel over the whole area.
     fn draw_alone(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect, listing: &Listing<'_>) {
         match self.panel {
-            Panel::Activity => painter.render(right::ActivityPanel { theme: painter.theme, known, listing, focus: true }, area),
-            Panel::Price => painter.render(right::PricePanel { theme: painter.theme, known, range: self.range, focus: true }, area),
-            Panel::Equity => painter.render(right::EquityPanel { theme: painter.theme, known, range: self.range, focus: true }, area),
+            Panel::Activity => {
+                painter.render(right::ActivityPanel { theme: painter.theme, known, listing, focus: true }, area)
+            }
+            Panel::Price => {
+                painter.render(right::PricePanel { theme: painter.theme, known, range: self.range, focus: true }, area)
+            }
+            Panel::Equity => {
+                painter.render(right::EquityPanel { theme: painter.theme, known, range: self.range, focus: true }, area)
+            }
             Panel::Events => painter.render(right::EventsPanel { theme: painter.theme, known, focus: true }, area),
-            Panel::Waiting => painter.render(left::WaitingPanel { theme: painter.theme, known, keys: self.keys(known) }, area),
+            Panel::Waiting => {
+                painter.render(left::WaitingPanel { theme: painter.theme, known, keys: self.keys(known) }, area)
+            }
             Panel::Limits => painter.render(left::LimitsPanel { theme: painter.theme, known, focus: true }, area),
             Panel::Holding => painter.render(left::HoldingPanel { theme: painter.theme, known, focus: true }, area),
             Panel::Thoughts => painter.render(left::ThoughtsPanel { theme: painter.theme, known, focus: true }, area),
@@ -446,7 +454,10 @@ fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Li
         rule(painter, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
         for (at, place) in &places.questions {
             if let Some(question) = known.questions.get(*at) {
-                painter.render(left::RequestLine { theme: painter.theme, known, at: *at, one: question, reason: true }, *place);
+                painter.render(
+                    left::RequestLine { theme: painter.theme, known, at: *at, one: question, reason: true },
+                    *place,
+                );
             }
         }
     }

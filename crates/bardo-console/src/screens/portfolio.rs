@@ -260,17 +260,6 @@ fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
     percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
 }
 
-fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
-    if area.height < 2 || area.width < 4 {
-        return Rect { width: 0, height: 0, ..area };
-    }
-    let edge = if focused { Role::BorderFocus } else { Role::Border };
-    // The mark shows the focus without relying on colour.
-    let mark = if focused { "▸ " } else { "" };
-    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
-    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
-}
-
 /// Label such as `3–12 of 40` for the rows in view; empty if all of them are.
 fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     if count <= visible || visible == 0 {
@@ -279,8 +268,7 @@ fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     vec![(format!("{}–{} of {count}", offset + 1, (offset + visible).min(count)), Role::TextDim)]
 }
 
-impl Portfolio {
-}
+impl Portfolio {}
 
 /// Panel of the equity chart.
 struct CurvePanel<'a> {
@@ -299,11 +287,10 @@ impl Widget for CurvePanel<'_> {
         let model = super::live::equity_model(known, screen.range);
         let title = format!("Equity {}  [ ] range", screen.range.words());
         let newest = model.newest(moment(known));
-        let inner = framed(painter, area, screen.focus == Panel::Curve, &title, &newest);
+        let inner = list::framed(painter, area, screen.focus == Panel::Curve, &title, &newest);
         painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
     }
 }
-
 
 /// Panel of the allowances.
 struct AllowancesPanel<'a> {
@@ -327,7 +314,7 @@ impl Widget for AllowancesPanel<'_> {
         let keys = if known.watch_only || known.replayed() { "" } else { "x revokes" };
         let right = if count.is_empty() { vec![(keys.to_owned(), Role::TextDim)] } else { count };
         let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
-        let inner = framed(painter, area, focused, &format!("Allowances {}{of}", all.len()), &right);
+        let inner = list::framed(painter, area, focused, &format!("Allowances {}{of}", all.len()), &right);
         let inner = draw_silent(painter, inner, silent);
         if all.is_empty() {
             let words = match known.snapshot {
@@ -368,7 +355,6 @@ impl Widget for AllowancesPanel<'_> {
     }
 }
 
-
 /// Panel of the confirmed holdings.
 struct HoldingsPanel<'a> {
     theme: &'a Theme,
@@ -382,7 +368,7 @@ impl Widget for HoldingsPanel<'_> {
         let painter = &mut Painter { buffer, theme };
         let focused = screen.focus == Panel::Holdings;
         let Some(snapshot) = known.snapshot else {
-            let inner = framed(painter, area, focused, "Holding", &[]);
+            let inner = list::framed(painter, area, focused, "Holding", &[]);
             let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
             rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
@@ -397,7 +383,7 @@ impl Widget for HoldingsPanel<'_> {
         // The lower edge is the next panel's upper one, so the title shows the range of rows.
         let shown = range_words(offset, visible, all.len());
         let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
-        let inner = framed(painter, area, focused, &title, &right);
+        let inner = list::framed(painter, area, focused, &title, &right);
         let parts = shares(&all, snapshot.equity);
         let mut tokens = Vec::new();
         for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
@@ -434,7 +420,6 @@ impl Widget for HoldingsPanel<'_> {
     }
 }
 
-
 impl ScreenView for Portfolio {
     fn id(&self) -> ScreenId {
         ScreenId::Portfolio
@@ -448,7 +433,7 @@ impl ScreenView for Portfolio {
         }
         painter.render(CurvePanel { theme: painter.theme, screen: self, known }, plan.curve);
         if !plan.gas.is_empty() {
-            let inner = framed(painter, plan.gas, false, "Spent", &[]);
+            let inner = list::framed(painter, plan.gas, false, "Spent", &[]);
             rows(painter, inner, &plan.spent);
         }
         if let Some(ask) = &self.ask {

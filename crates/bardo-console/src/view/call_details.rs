@@ -40,11 +40,15 @@ impl Widget for CallDetailsPage<'_> {
         let room = usize::from(area.height).saturating_sub(2);
         let offset = call_details.offset.min(lines.len().saturating_sub(room));
         let right = if lines.len() > room {
-            vec![(format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()), Role::TextDim)]
+            vec![(
+                format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()),
+                Role::TextDim,
+            )]
         } else {
             Vec::new()
         };
         let inner = open(painter, area, &[(format!("Call details · {name}"), Role::Title)], &right);
+        painter.scrollbar(area, lines.len(), room, offset);
         for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
             painter.row(crate::painter::line(inner, at), &row.left, &row.right);
         }

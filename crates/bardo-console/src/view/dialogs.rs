@@ -2,10 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::widgets::Widget;
+use ratatui::widgets::{List, ListState, Widget};
 
 use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
+use crate::state::Entry;
 use crate::state::State;
 use crate::state::model::Money;
 use crate::state::text_field::TextField;
@@ -41,7 +42,8 @@ impl Widget for HelpDialog<'_> {
             _ => row.help,
         };
         let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
-        let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
+        let words: Vec<(String, &str)> =
+            WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
         // Each list has its own columns, so that a long term does not widen the list of keys.
         let mut rows: Vec<Vec<StyledText>> = listed(&keys, Role::Key);
         rows.push(Vec::new());
@@ -60,6 +62,7 @@ impl Widget for HelpDialog<'_> {
             Vec::new()
         };
         let inner = open(painter, place, &titled("Keys and terms"), &more);
+        painter.scrollbar(place, rows.len(), room, offset);
         for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
             painter.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
         }
@@ -199,15 +202,19 @@ impl Widget for HoldDialog<'_> {
             (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
             (false, None) => Row::new("Stopping: the session has not confirmed yet.", Role::StateCare),
         };
-        let mut rows = vec![first, Row::new("Sent transactions still settle; open orders can still fill:", Role::Dialog)];
+        let mut rows =
+            vec![first, Row::new("Sent transactions still settle; open orders can still fill:", Role::Dialog)];
         let open: Vec<Row> =
             state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
         if open.is_empty() {
             rows.push(Row::new("· nothing is in flight", Role::TextDim));
         }
         rows.extend(open);
-        let title =
-            if held { ("■ HELD".to_owned(), Role::StateBad) } else { ("◌ stopping…".to_owned(), Role::StateCare) };
+        let title = if held {
+            ("■ HELD".to_owned(), Role::StateBad)
+        } else {
+            ("◌ stopping…".to_owned(), Role::StateCare)
+        };
         sheet(painter, state, area, &[title], rows, Context::Hold);
     }
 }
@@ -253,11 +260,16 @@ impl Widget for PaletteDialog<'_> {
         painter.render(TextInput::new(field, painter.theme), typed.intersection(first));
         let room = usize::from(inner.height).saturating_sub(2);
         let skip = (at + 1).saturating_sub(room);
-        for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {
+        let entry = |(place, entry): (usize, &Entry)| {
             let role = if place == at { Role::Selection } else { Role::Dialog };
+            let columns = usize::from(inner.width);
             let name = format!("{:<24}", entry.name);
-            painter.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
-        }
+            painter.line(&paint::cut(&[(name, role), (entry.about.to_owned(), Role::TextDim)], columns))
+        };
+        let entries: Vec<_> = found.iter().enumerate().map(entry).collect();
+        let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(2), ..inner };
+        painter.scrollbar(place, found.len(), room, skip);
+        painter.render_stateful(List::new(entries), list, &mut ListState::default().with_selected(Some(at)));
         if found.is_empty() {
             painter.pieces(line(inner, 1), &[("no matching command".to_owned(), Role::TextDim)]);
         } else if found.len() > room {
@@ -266,4 +278,3 @@ impl Widget for PaletteDialog<'_> {
         }
     }
 }
-

@@ -4,7 +4,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use ratatui::widgets::Widget;
+use ratatui::widgets::{Tabs, Widget};
 
 use super::badge;
 use crate::format::{age, dollars, grouped, gwei, short_address, time_of_day};
@@ -58,7 +58,15 @@ impl Widget for Header<'_> {
         painter.row(first, &left, &right);
         if !state.compact() {
             let second = line(area, 1);
-            painter.row(second, &tabs(state), &wallet(state));
+            // The wallet is left out whole where the tabs leave no room for it.
+            let taken: usize = tabs(state).iter().map(|tab| styled_width(tab)).sum();
+            let titles: Vec<_> = tabs(state).iter().map(|tab| painter.line(tab)).collect();
+            painter.render(Tabs::new(titles).select(None).padding("", "").divider(""), second);
+            let wallet = wallet(state);
+            if taken < usize::from(second.width).saturating_sub(styled_width(&wallet)) {
+                let wallet = painter.line(&wallet).right_aligned();
+                painter.render(wallet, second);
+            }
         }
     }
 }
@@ -238,18 +246,21 @@ fn wallet(state: &State) -> Vec<StyledText> {
     pieces
 }
 
-fn tabs(state: &State) -> Vec<StyledText> {
-    let mut pieces = Vec::new();
-    for screen in state.tabs() {
+/// Tabs of the screens, with their digits.
+fn tabs(state: &State) -> Vec<[StyledText; 4]> {
+    let tab = |screen: ScreenId| {
         // The active tab has brackets, so that colour is not the only sign.
         let here = screen == state.screen;
         let (role, before, after) = if here { (Role::Selection, "[", "]") } else { (Role::TextDim, " ", " ") };
-        pieces.push((before.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
-        pieces.push((format!("{}", screen.digit()), Role::Key));
-        pieces.push((format!(" {}", screen.name()), role));
-        pieces.push((after.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
-    }
-    pieces
+        let edge = if here { Role::BorderFocus } else { Role::Text };
+        [
+            (before.to_owned(), edge),
+            (screen.digit().to_string(), Role::Key),
+            (format!(" {}", screen.name()), role),
+            (after.to_owned(), edge),
+        ]
+    };
+    state.tabs().into_iter().map(tab).collect()
 }
 
 /// Screen whose tab is at a position.

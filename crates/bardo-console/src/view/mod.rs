@@ -72,13 +72,25 @@ fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
 
 fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
-        Layer::Help { offset, of } => painter.render(dialogs::HelpDialog { theme: painter.theme, state, offset: *offset, of: *of }, over),
-        Layer::Quit { picked, .. } => painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over),
+        Layer::Help { offset, of } => {
+            painter.render(dialogs::HelpDialog { theme: painter.theme, state, offset: *offset, of: *of }, over)
+        }
+        Layer::Quit { picked, .. } => {
+            painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
+        }
         Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
-        Layer::Hold { told, .. } => painter.render(dialogs::HoldDialog { theme: painter.theme, state, told: told.as_ref() }, over),
-        Layer::CallDetails(told) => painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: told }, over),
-        Layer::Palette { field, at } => painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over),
-        Layer::Confirm { title, picked, .. } => painter.render(dialogs::ConfirmDialog { theme: painter.theme, state, title, picked: *picked }, over),
+        Layer::Hold { told, .. } => {
+            painter.render(dialogs::HoldDialog { theme: painter.theme, state, told: told.as_ref() }, over)
+        }
+        Layer::CallDetails(told) => {
+            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: told }, over)
+        }
+        Layer::Palette { field, at } => {
+            painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over)
+        }
+        Layer::Confirm { title, picked, .. } => {
+            painter.render(dialogs::ConfirmDialog { theme: painter.theme, state, title, picked: *picked }, over)
+        }
     }
 }
 
@@ -248,15 +260,19 @@ impl Widget for HintLine<'_> {
         // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
         let few = state.compact() && context == Context::Page;
         let narrow = context == Context::Typing && place.width < TYPING_HELP;
-        let left_out =
-            |action: Action| few && matches!(action, Action::Prompt | Action::Filter) || narrow && action == Action::Help;
+        let left_out = |action: Action| {
+            few && matches!(action, Action::Prompt | Action::Filter) || narrow && action == Action::Help
+        };
         for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
             if !left_out(row.action) {
                 right.extend(hint(row));
             }
         }
         // A notice that needs the whole line gets it; the keys that it displaces are in the help.
-        if state.notice.as_ref().is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
+        if state
+            .notice
+            .as_ref()
+            .is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
         {
             // The stop key is always shown.
             right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();

@@ -99,8 +99,11 @@ pub(super) fn draw(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, key
             0 => painter.render(GolemPanel { theme: painter.theme, known }, place),
             QUESTIONS => painter.render(WaitingPanel { theme: painter.theme, known, keys }, place),
             2 => painter.render(LimitsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Limits }, place),
-            3 => painter.render(HoldingPanel { theme: painter.theme, known, focus: keys.panel == Panel::Holding }, place),
-            4 => painter.render(ThoughtsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Thoughts }, place),
+            3 => {
+                painter.render(HoldingPanel { theme: painter.theme, known, focus: keys.panel == Panel::Holding }, place)
+            }
+            4 => painter
+                .render(ThoughtsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Thoughts }, place),
             _ => painter.render(AbsencePanel { theme: painter.theme, known }, place),
         }
     }
@@ -283,9 +286,10 @@ impl Widget for LimitsPanel<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, known, focus } = self;
         let painter = &mut Painter { buffer, theme };
-        let title = known
-            .policy()
-            .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
+        let title = known.policy().map_or_else(
+            || "Limits".to_owned(),
+            |policy| format!("Limits · policy {} v{}", policy.name, policy.version),
+        );
         let inner = frame(painter, area, &title, focus);
         let Some(limits) = known.limits() else {
             return match known.snapshot {
@@ -592,4 +596,3 @@ impl Widget for AbsenceLines<'_> {
         painter.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
     }
 }
-

@@ -82,7 +82,10 @@ pub(super) fn draw(
     keys: Panel,
 ) {
     painter.render(NowPanel { theme: painter.theme, known }, places.now);
-    painter.render(ActivityPanel { theme: painter.theme, known, listing, focus: keys == Panel::Activity }, places.activity);
+    painter.render(
+        ActivityPanel { theme: painter.theme, known, listing, focus: keys == Panel::Activity },
+        places.activity,
+    );
     if places.price.height > 0 {
         painter.render(PricePanel { theme: painter.theme, known, range, focus: keys == Panel::Price }, places.price);
         painter.render(EquityPanel { theme: painter.theme, known, range, focus: keys == Panel::Equity }, places.equity);
@@ -256,7 +259,11 @@ impl Widget for CallList<'_> {
         let painter = &mut Painter { buffer, theme };
         if listing.calls.is_empty() {
             let all = known.feed.activity().next().is_none();
-            return nothing(painter, area, if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" });
+            return nothing(
+                painter,
+                area,
+                if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" },
+            );
         }
         for (place, rect) in call_places(area, listing) {
             if let Some(call) = listing.calls.get(place) {
@@ -416,9 +423,9 @@ impl Widget for PackedEvents<'_> {
         for at in 0..area.height {
             let Some(one) = lines.next() else { return };
             let mut pieces = event_pieces(one);
-            if let Some(other) = lines
-                .next_if(|other| styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width))
-            {
+            if let Some(other) = lines.next_if(|other| {
+                styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width)
+            }) {
                 pieces.push(("  ".to_owned(), Role::TextDim));
                 pieces.extend(event_pieces(other));
             }
@@ -447,4 +454,3 @@ impl Widget for EventLines<'_> {
         }
     }
 }
-

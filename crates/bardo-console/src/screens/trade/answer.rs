@@ -48,7 +48,6 @@ impl Trade {
         }
         all
     }
-
 }
 
 /// Answer side of the screen: the card of the action, the quote, the simulated offer, or the instructions.
@@ -81,8 +80,11 @@ impl Widget for AnswerPanel<'_> {
             let card = QuoteCard::new(quote, painter.theme, now);
             let wanted = card.height(area.width);
             // The preview is needed for the decision, so the quote leaves room for it.
-            let room =
-                if screen.preview.is_some() || screen.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
+            let room = if screen.preview.is_some() || screen.previewing.is_some() {
+                5.min(area.height / 2)
+            } else {
+                area.height
+            };
             let height = wanted.min(room);
             painter.render(card, Rect { height, ..area });
             below = super::super::list::stacked(area, height).1;
@@ -112,7 +114,6 @@ impl Widget for AnswerPanel<'_> {
         rows(painter, inner, &wrapped(body, inner.width.into()));
     }
 }
-
 
 /// Simulated offer in a response, or in the details of its error.
 pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {

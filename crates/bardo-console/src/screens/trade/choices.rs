@@ -125,7 +125,6 @@ impl Widget for ChoiceLine<'_> {
     }
 }
 
-
 /// Number rounded down to three significant digits; whole digits are always kept.
 fn rough(numeral: &str) -> String {
     let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));

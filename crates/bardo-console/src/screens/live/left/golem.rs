@@ -62,17 +62,25 @@ impl Widget for GolemPanel<'_> {
         );
         let inner = frame(painter, area, &name, false);
         let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
-        let picture =
-            Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
+        let picture = Rect {
+            x: inner.x,
+            width: sprite::COLUMNS.min(inner.width),
+            height: inner.height.min(sprite::LINES),
+            ..inner
+        };
         painter.render(Sprite::new(model, painter.theme, known.moment()), picture);
         let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
-        painter.pieces(line(words, 0), &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
+        painter.pieces(
+            line(words, 0),
+            &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))],
+        );
         painter.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
         let vitals = known.feed.vitals.as_ref();
         if let Some(vitals) = vitals {
             let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
             // The age changes by itself like a clock, so it is hidden without motion.
-            let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
+            let told =
+                if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
             if known.motion || !of.is_empty() {
                 painter.pieces(line(words, 2), &[(told, Role::TextDim)]);
             }
