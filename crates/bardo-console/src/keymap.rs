@@ -1,20 +1,20 @@
 //! Key bindings: one table decides what a key does, what the hint bar shows, and what the `?` help lists.
 //!
 //! A key has one meaning per context. A binding in [`Context::Anywhere`] applies in every context that does not bind
-//! the key itself. [`conflicts`] finds keys that are bound twice. Keys of text fields are not in the table: there every
-//! printable key is text.
+//! the key itself. [`conflicts`] finds keys that are bound twice. In a text field every printable key is text, and the keys
+//! of [`Context::Field`] edit it.
 
 mod custom;
-mod here;
+mod help_texts;
 
 use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::screens::ScreenId;
+use super::screen_id::ScreenId;
 use bardo_session::questions::AnswerKind;
-pub use custom::{Keymap, KeymapError, Row, name_of};
-pub use here::help_on;
+pub use custom::{ActiveBinding, Keymap, KeymapError, name_of};
+pub use help_texts::help_on;
 
 /// Layer of the console in which a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,6 +36,8 @@ pub enum Context {
     Ended,
     /// The text field of an approval request, the prompt and the palette: only keys that are not text.
     Typing,
+    /// Every text field, those of the screens included: keys that edit the text.
+    Field,
     /// The overlay after Ctrl-X stopped new signatures, until the operator chooses what follows.
     Hold,
     /// The details page of a call, and other pages of text.
@@ -145,10 +147,75 @@ pub enum Action {
     ReplayFaster,
     /// Halves the speed of a recording.
     ReplaySlower,
+    /// Edits a text field.
+    Edit(Edit),
     /// Redraws the whole screen.
     Redraw,
     /// Suspends the process and returns to the shell.
     Suspend,
+}
+
+/// Editing command of a text field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Edit {
+    /// Undoes the last edit.
+    Undo,
+    /// Redoes the last undone edit.
+    Redo,
+    /// Moves the cursor one character left.
+    Left,
+    /// Moves the cursor one character right.
+    Right,
+    /// Moves the cursor one word left.
+    WordLeft,
+    /// Moves the cursor one word right.
+    WordRight,
+    /// Moves the cursor to the start.
+    Start,
+    /// Moves the cursor to the end.
+    End,
+    /// Extends the selection one character left.
+    SelectLeft,
+    /// Extends the selection one character right.
+    SelectRight,
+    /// Extends the selection one word left.
+    SelectWordLeft,
+    /// Extends the selection one word right.
+    SelectWordRight,
+    /// Extends the selection to the start.
+    SelectToStart,
+    /// Extends the selection to the end.
+    SelectToEnd,
+    /// Selects the whole text.
+    SelectAll,
+    /// Copies the selection within the field.
+    CopyText,
+    /// Inserts what was last copied or deleted in the field.
+    PasteText,
+    /// Deletes the selection, or one character back.
+    DeleteBack,
+    /// Deletes the selection, or one character forward.
+    DeleteForward,
+    /// Deletes the selection, or back to the last blank.
+    DeleteWordBack,
+    /// Deletes the selection, or back to the start of a word or a sign.
+    DeletePartBack,
+    /// Deletes the selection, or the next word.
+    DeleteWordForward,
+    /// Deletes the selection, or everything before the cursor.
+    DeleteToStart,
+    /// Deletes the selection, or everything after the cursor.
+    DeleteToEnd,
+}
+
+impl Edit {
+    /// Editing command of a key; `None` if the key edits nothing. These keys cannot be rebound.
+    pub fn of(key: Key) -> Option<Self> {
+        KEYMAP.iter().find_map(|row| match row.action {
+            Action::Edit(edit) if row.keys.contains(&key) => Some(edit),
+            _ => None,
+        })
+    }
 }
 
 /// Key with its modifiers.
@@ -176,6 +243,11 @@ impl Key {
         Self { code: KeyCode::Char(character), modifiers: KeyModifiers::CONTROL }
     }
 
+    /// Key with modifiers.
+    pub const fn held(modifiers: KeyModifiers, code: KeyCode) -> Self {
+        Self { code, modifiers }
+    }
+
     /// Character that the key types; `None` for other keys and with modifiers.
     pub fn text(self) -> Option<char> {
         match self.code {
@@ -201,8 +273,18 @@ impl fmt::Display for Key {
         if let (KeyCode::Char(character), KeyModifiers::CONTROL) = (self.code, self.modifiers) {
             return write!(f, "Ctrl-{}", character.to_ascii_uppercase());
         }
+        for (modifier, name) in
+            [(KeyModifiers::CONTROL, "Ctrl-"), (KeyModifiers::ALT, "Alt-"), (KeyModifiers::SHIFT, "Shift-")]
+        {
+            if self.modifiers.contains(modifier) {
+                f.write_str(name)?;
+            }
+        }
         match self.code {
             KeyCode::Char(' ') => f.write_str("Space"),
+            KeyCode::Char(character) if self.modifiers == KeyModifiers::ALT => {
+                write!(f, "{}", character.to_ascii_uppercase())
+            }
             KeyCode::Char(character) => write!(f, "{character}"),
             KeyCode::Down => f.write_str("↓"),
             KeyCode::Up => f.write_str("↑"),
@@ -241,6 +323,17 @@ const fn bind(
     Binding { context, keys, action, hint, help }
 }
 
+const ALT: KeyModifiers = KeyModifiers::ALT;
+const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
+const CTRL_SHIFT: KeyModifiers = KeyModifiers::CONTROL.union(KeyModifiers::SHIFT);
+
+// Terminals without the extended keyboard protocol send Ctrl-/ and Ctrl-_ as one byte, which is read as Ctrl-7.
+const UNDO: &[Key] = &[Key::ctrl('_'), Key::ctrl('/'), Key::ctrl('7')];
+const WORD_LEFT: &[Key] =
+    &[Key::held(ALT, KeyCode::Char('b')), Key::held(CTRL, KeyCode::Left), Key::held(ALT, KeyCode::Left)];
+const WORD_RIGHT: &[Key] =
+    &[Key::held(ALT, KeyCode::Char('f')), Key::held(CTRL, KeyCode::Right), Key::held(ALT, KeyCode::Right)];
 const DOWN: &[Key] = &[Key::char('j'), Key::plain(KeyCode::Down)];
 const UP: &[Key] = &[Key::char('k'), Key::plain(KeyCode::Up)];
 const TOP: &[Key] = &[Key::char('g'), Key::plain(KeyCode::Home)];
@@ -339,6 +432,49 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Ended, &[Key::plain(KeyCode::PageUp)], Do::HalfPageUp, "", "half a page up"),
     bind(In::Typing, ENTER, Do::DoIt, "confirm", "confirm the input"),
     bind(In::Typing, ESC, Do::Back, "back", "go back without confirming"),
+    bind(In::Typing, &[Key::plain(KeyCode::F(1))], Do::Help, "help", "this help"),
+    bind(In::Field, UNDO, Do::Edit(Edit::Undo), "undo", "undo the last word or edit"),
+    bind(In::Field, &[Key::ctrl('r')], Do::Edit(Edit::Redo), "", "redo what was undone"),
+    bind(In::Field, &[Key::plain(KeyCode::Left)], Do::Edit(Edit::Left), "", "one character left"),
+    bind(In::Field, &[Key::plain(KeyCode::Right)], Do::Edit(Edit::Right), "", "one character right"),
+    bind(In::Field, WORD_LEFT, Do::Edit(Edit::WordLeft), "", "one word left"),
+    bind(In::Field, WORD_RIGHT, Do::Edit(Edit::WordRight), "", "one word right"),
+    bind(In::Field, &[Key::plain(KeyCode::Home), Key::ctrl('a')], Do::Edit(Edit::Start), "", "to the start"),
+    bind(In::Field, &[Key::plain(KeyCode::End), Key::ctrl('e')], Do::Edit(Edit::End), "", "to the end"),
+    bind(In::Field, &[Key::held(SHIFT, KeyCode::Left)], Do::Edit(Edit::SelectLeft), "", "select one character left"),
+    bind(In::Field, &[Key::held(SHIFT, KeyCode::Right)], Do::Edit(Edit::SelectRight), "", "select one character right"),
+    bind(In::Field, &[Key::held(CTRL_SHIFT, KeyCode::Left)], Do::Edit(Edit::SelectWordLeft), "", "select a word left"),
+    bind(
+        In::Field,
+        &[Key::held(CTRL_SHIFT, KeyCode::Right)],
+        Do::Edit(Edit::SelectWordRight),
+        "",
+        "select a word right",
+    ),
+    bind(In::Field, &[Key::held(SHIFT, KeyCode::Home)], Do::Edit(Edit::SelectToStart), "", "select to the start"),
+    bind(In::Field, &[Key::held(SHIFT, KeyCode::End)], Do::Edit(Edit::SelectToEnd), "", "select to the end"),
+    bind(In::Field, &[Key::held(ALT, KeyCode::Char('a'))], Do::Edit(Edit::SelectAll), "", "select everything"),
+    bind(In::Field, &[Key::held(ALT, KeyCode::Char('w'))], Do::Edit(Edit::CopyText), "", "copy the selection"),
+    bind(In::Field, &[Key::ctrl('y')], Do::Edit(Edit::PasteText), "", "insert what was copied or deleted"),
+    bind(In::Field, &[Key::plain(KeyCode::Backspace)], Do::Edit(Edit::DeleteBack), "", "delete one character back"),
+    bind(In::Field, &[Key::plain(KeyCode::Delete)], Do::Edit(Edit::DeleteForward), "", "delete one character forward"),
+    bind(In::Field, &[Key::ctrl('w')], Do::Edit(Edit::DeleteWordBack), "", "delete back to the last blank"),
+    bind(
+        In::Field,
+        &[Key::held(ALT, KeyCode::Backspace)],
+        Do::Edit(Edit::DeletePartBack),
+        "",
+        "delete back to the start of a word or sign",
+    ),
+    bind(
+        In::Field,
+        &[Key::held(ALT, KeyCode::Char('d'))],
+        Do::Edit(Edit::DeleteWordForward),
+        "",
+        "delete a word forward",
+    ),
+    bind(In::Field, &[Key::ctrl('u')], Do::Edit(Edit::DeleteToStart), "", "delete everything before the cursor"),
+    bind(In::Field, &[Key::ctrl('k')], Do::Edit(Edit::DeleteToEnd), "", "delete everything after the cursor"),
     bind(In::Hold, ENTER, Do::HoldHalt, "halt", "halt: sign only revocations and cancellations"),
     bind(In::Hold, &[Key::char('x')], Do::HoldExitOnly, "exit-only", "exit-only: allow only sales and revocations"),
     bind(In::Hold, HELP, Do::Help, "help", "this help"),

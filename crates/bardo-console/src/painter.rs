@@ -1,8 +1,15 @@
-//! Drawing by role into a buffer: text that stays within its line, two-ended rows, columns and frames.
+//! Drawing by role into a buffer with ratatui's widgets.
+//!
+//! The library's widgets take styles, and the console has semantic roles that a theme maps to styles. Its texts are cut
+//! without a mark, and a line has one alignment. So the painter adds text that ends with `…` where it is cut, rows with
+//! two ends, and frames whose titles are dropped whole. Frames, rules and everything else are the library's own.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Margin, Position, Rect};
 use ratatui::style::Modifier;
+use ratatui::symbols::merge::MergeStrategy;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget, Widget};
 
 use crate::theme::{Role, Theme};
 use bardo_base::text::{fit, width};
@@ -19,40 +26,6 @@ pub struct Painter<'a> {
     pub theme: &'a Theme,
 }
 
-/// Alignment of a text in its column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Left-aligned, for words.
-    Left,
-    /// Right-aligned, for figures.
-    Right,
-}
-
-/// One column of a row.
-#[derive(Debug, Clone)]
-pub struct TableCell {
-    /// Text to draw; cut to the width.
-    pub text: String,
-    /// Role that sets the style.
-    pub role: Role,
-    /// Width in terminal columns.
-    pub width: u16,
-    /// Alignment of the text in its column.
-    pub side: Side,
-}
-
-impl TableCell {
-    /// Left-aligned cell, for words.
-    pub fn left(text: impl Into<String>, role: Role, width: u16) -> Self {
-        Self { text: text.into(), role, width, side: Side::Left }
-    }
-
-    /// Right-aligned cell, for figures.
-    pub fn right(text: impl Into<String>, role: Role, width: u16) -> Self {
-        Self { text: text.into(), role, width, side: Side::Right }
-    }
-}
-
 /// Total width of `pieces`, in terminal columns.
 pub fn styled_width(pieces: &[StyledText]) -> usize {
     pieces.iter().map(|(text, _)| width(text)).sum()
@@ -64,7 +37,18 @@ pub fn line(area: Rect, at: u16) -> Rect {
 }
 
 impl Painter<'_> {
-    /// Fills `area` with blanks in the style of a role.
+    /// Pieces as a line of the library, in the styles of their roles.
+    pub fn line(&self, pieces: &[StyledText]) -> Line<'static> {
+        pieces.iter().map(|(text, role)| Span::styled(text.clone(), self.theme.style(*role))).collect()
+    }
+
+    /// Draws a widget into an area.
+    pub fn render(&mut self, widget: impl Widget, area: Rect) {
+        widget.render(area.intersection(self.buffer.area), self.buffer);
+    }
+
+    /// Fills `area` with blanks in the style of a role. `Clear` and a `Block` with a style would visit each cell twice, and
+    /// every frame fills the whole screen.
     pub fn fill(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buffer.area);
         if area.is_empty() {
@@ -131,55 +115,45 @@ impl Painter<'_> {
         }
     }
 
-    /// Draws cells side by side with one blank column between them. Cells that begin beyond the line are not drawn.
-    pub fn cells(&mut self, line: Rect, cells: &[TableCell]) {
-        let mut x = line.x;
-        for cell in cells {
-            if x >= line.right() {
-                return;
-            }
-            let place = Rect { x, width: cell.width.min(line.right() - x), ..line };
-            let shown = fit(&cell.text, usize::from(place.width));
-            let blank = match cell.side {
-                Side::Left => 0,
-                Side::Right => place.width - u16::try_from(width(&shown)).unwrap_or(0).min(place.width),
-            };
-            self.text(place, place.x + blank, &shown, cell.role);
-            x = x.saturating_add(cell.width).saturating_add(1);
-        }
-    }
-
     /// Draws a horizontal rule with a title and a text at its right end.
     pub fn rule(&mut self, line: Rect, title: &[StyledText], right: &[StyledText], role: Role) {
-        self.ruled(line, title, right, role, [RIGHT | LEFT, RIGHT | LEFT]);
+        self.bordered(Rect { height: line.height.min(1), ..line }, Borders::TOP, title, right, role);
     }
 
-    /// Draws a rule across a frame, joined to both sides, with a title and a text at its right end.
-    pub fn division(&mut self, line: Rect, title: &[StyledText], right: &[StyledText], role: Role) {
-        self.ruled(line, title, right, role, [UP | DOWN | RIGHT, UP | DOWN | LEFT]);
+    /// Draws a rule across a frame at line `y`, joined to both sides, with a title and a text at its right end.
+    pub fn division(&mut self, frame: Rect, y: u16, title: &[StyledText], right: &[StyledText], role: Role) {
+        // The frame's next line is drawn again, so that the library joins the corners.
+        let below = Rect { y, height: frame.bottom().saturating_sub(y).min(2), ..frame };
+        let sides = if below.height < 2 { Borders::NONE } else { Borders::LEFT | Borders::RIGHT };
+        let borders = Borders::TOP | sides;
+        self.bordered(below, borders, title, right, role);
     }
 
     /// Draws a frame with a title and a text at the right end of its upper edge. Frames that share an edge are joined,
     /// so the panels look like one drawing.
     pub fn frame(&mut self, area: Rect, title: &[StyledText], right: &[StyledText], role: Role) {
-        if area.width < 2 || area.height < 2 {
-            return;
-        }
-        self.ruled(line(area, 0), title, right, role, [RIGHT | DOWN, DOWN | LEFT]);
-        let bottom = line(area, area.height - 1);
-        self.edges(bottom, role, [UP | RIGHT, UP | LEFT]);
-        for row in 1..area.height - 1 {
-            let row = line(area, row);
-            self.edge(row.x, row.y, UP | DOWN, role);
-            self.edge(row.right() - 1, row.y, UP | DOWN, role);
+        if area.height >= 2 {
+            self.bordered(area, Borders::ALL, title, right, role);
         }
     }
 
-    fn ruled(&mut self, line: Rect, title: &[StyledText], right: &[StyledText], role: Role, ends: [u8; 2]) {
-        if line.width < 2 || line.height == 0 {
+    fn bordered(&mut self, area: Rect, borders: Borders, title: &[StyledText], right: &[StyledText], role: Role) {
+        let area = area.intersection(self.buffer.area);
+        if area.width < 2 || area.height == 0 {
             return;
         }
-        self.edges(line, role, ends);
+        let kept = self.prepared_edge(area, borders, role);
+        Block::new()
+            .borders(borders)
+            .border_style(self.theme.style(role))
+            .merge_borders(MergeStrategy::Exact)
+            .render(area, self.buffer);
+        let focus = self.theme.style(Role::BorderFocus);
+        for position in kept {
+            if let Some(cell) = self.buffer.cell_mut(position) {
+                cell.set_style(focus);
+            }
+        }
         let spaced = |pieces: &[StyledText]| {
             let mut spaced = Vec::with_capacity(pieces.len() + 2);
             if !pieces.is_empty() {
@@ -190,55 +164,62 @@ impl Painter<'_> {
             spaced
         };
         // One dash stays between a corner and the text.
-        let inset = if line.width > 4 { 2 } else { 1 };
-        let inner = Rect { x: line.x + inset, width: line.width - 2 * inset, ..line };
+        let inset = if area.width > 4 { 2 } else { 1 };
+        let inner = Rect { x: area.x + inset, width: area.width - 2 * inset, height: 1, ..area };
         self.row(inner, &spaced(title), &spaced(right));
     }
 
-    /// Draws a horizontal line from one end to the other.
-    fn edges(&mut self, line: Rect, role: Role, [first, last]: [u8; 2]) {
-        self.edge(line.x, line.y, first, role);
-        for x in line.x + 1..line.right() - 1 {
-            self.edge(x, line.y, RIGHT | LEFT, role);
+    /// Draws the thumb of a scrollbar on the right edge of a frame, if not all of its lines are in view.
+    pub fn scrollbar(&mut self, frame: Rect, lines: usize, visible: usize, offset: usize) {
+        if lines <= visible || frame.height < 3 {
+            return;
         }
-        self.edge(line.right() - 1, line.y, last, role);
+        let edge = frame.inner(Margin::new(0, 1));
+        let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+            .begin_symbol(None)
+            .end_symbol(None)
+            .track_symbol(None)
+            .thumb_symbol("┃")
+            .thumb_style(self.theme.style(Role::TextDim));
+        // The library counts positions of the first line in view.
+        let mut state = ScrollbarState::new(lines - visible + 1).viewport_content_length(visible).position(offset);
+        bar.render(edge.intersection(self.buffer.area), self.buffer, &mut state);
     }
 
-    /// Draws one cell of a line and joins it to lines that are already there. An edge in the focus colour keeps it.
-    fn edge(&mut self, x: u16, y: u16, arms: u8, role: Role) {
-        let (style, focus) = (self.theme.style(role), self.theme.style(Role::BorderFocus));
-        let Some(cell) = self.buffer.cell_mut((x, y)) else { return };
-        // Most line cells are drawn on empty ground. ASCII symbols are never lines, so they skip the search.
-        let joined = JOINS.iter().filter(|_| !cell.symbol().is_ascii());
-        let before = joined.into_iter().find(|(_, symbol)| *symbol == cell.symbol()).map_or(0, |(arms, _)| *arms);
-        let Some((_, symbol)) = JOINS.iter().find(|(joined, _)| *joined == before | arms) else { return };
-        cell.set_symbol(symbol);
-        if before == 0 || cell.style().fg != focus.fg {
-            cell.set_style(style);
+    /// Draws a widget with a state of its own into an area.
+    pub fn render_stateful<W: StatefulWidget>(&mut self, widget: W, area: Rect, state: &mut W::State) {
+        widget.render(area.intersection(self.buffer.area), self.buffer, state);
+    }
+
+    /// Removes text from an area's edge, because the library would keep it, and returns the cells that keep their colour:
+    /// those of the focused panel beside it.
+    fn prepared_edge(&mut self, area: Rect, borders: Borders, role: Role) -> Vec<Position> {
+        let focus = self.theme.style(Role::BorderFocus).fg;
+        let (right, bottom) = (area.right() - 1, area.bottom() - 1);
+        let across = |y: u16| (area.left()..area.right()).map(move |x| Position { x, y });
+        let down = |x: u16| (area.top()..area.bottom()).map(move |y| Position { x, y });
+        let drawn = |side: Borders| usize::from(borders.contains(side));
+        let above = across(area.y).take(drawn(Borders::TOP) * usize::from(area.width));
+        let below = across(bottom).take(drawn(Borders::BOTTOM) * usize::from(area.width));
+        let left = down(area.x).take(drawn(Borders::LEFT) * usize::from(area.height));
+        let right = down(right).take(drawn(Borders::RIGHT) * usize::from(area.height));
+        let mut kept = Vec::new();
+        for position in above.chain(below).chain(left).chain(right) {
+            let Some(cell) = self.buffer.cell_mut(position) else { continue };
+            if !EDGES.contains(cell.symbol()) {
+                let style = cell.style();
+                cell.reset();
+                cell.set_style(style);
+            } else if role != Role::BorderFocus && cell.style().fg == focus {
+                kept.push(position);
+            }
         }
+        kept
     }
 }
 
-/// Directions in which a line cell continues, as bits.
-const UP: u8 = 1;
-const RIGHT: u8 = 2;
-const DOWN: u8 = 4;
-const LEFT: u8 = 8;
-
-/// Line symbols by their directions.
-const JOINS: [(u8, &str); 11] = [
-    (RIGHT | LEFT, "─"),
-    (UP | DOWN, "│"),
-    (RIGHT | DOWN, "┌"),
-    (DOWN | LEFT, "┐"),
-    (UP | RIGHT, "└"),
-    (UP | LEFT, "┘"),
-    (UP | RIGHT | DOWN, "├"),
-    (UP | DOWN | LEFT, "┤"),
-    (RIGHT | DOWN | LEFT, "┬"),
-    (UP | RIGHT | LEFT, "┴"),
-    (UP | RIGHT | DOWN | LEFT, "┼"),
-];
+/// Symbols that an edge is drawn with.
+const EDGES: &str = "─│┌┐└┘├┤┬┴┼┃";
 
 #[cfg(test)]
 mod tests {
@@ -272,14 +253,6 @@ mod tests {
         };
         let long = "abcdefghij".to_owned();
         assert_eq!(drawn(&|painter, area| _ = painter.text(area, 0, &long, Role::Text)), "abcdefg…");
-        assert_eq!(
-            drawn(&|painter, area| painter.cells(area, &[TableCell::left(long.clone(), Role::Text, 5)])),
-            "abcd…   "
-        );
-        assert_eq!(
-            drawn(&|painter, area| painter.cells(area, &[TableCell::right(long.clone(), Role::Text, 5)])),
-            "abcd…   "
-        );
         let piece = |text: &str| vec![(text.to_owned(), Role::Text)];
         assert_eq!(drawn(&|painter, area| painter.row(area, &piece("abcd"), &piece("xyz"))), "abcd xyz");
         assert_eq!(drawn(&|painter, area| painter.row(area, &piece("abcde"), &piece("xyz"))), "abcde   ");

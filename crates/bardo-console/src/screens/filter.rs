@@ -3,13 +3,13 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::keymap::Key;
-use crate::state::field::Field;
+use crate::widgets::text_field::TextField;
 use bardo_base::text::SafeText;
 
 /// Filter of a list: its text, and whether it is being edited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    field: Field,
+    field: TextField,
     typing: bool,
 }
 
@@ -48,7 +48,11 @@ impl Filter {
     /// Label for the frame of the list.
     pub(super) fn label(&self) -> String {
         match (self.typing, self.field.text()) {
-            (true, text) => format!("/{text}▏"),
+            (true, text) => {
+                let at = text.char_indices().nth(self.field.cursor()).map_or(text.len(), |(at, _)| at);
+                let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+                format!("/{before}▏{after}")
+            }
             (false, "") => "/ all".to_owned(),
             (false, text) => format!("/{text}"),
         }
@@ -101,6 +105,8 @@ mod tests {
         filter.open();
         "WETH base".chars().for_each(|letter| assert!(filter.key(Key::char(letter))));
         assert_eq!(filter.label(), "/WETH base▏");
+        assert!(filter.key(Key::held(KeyModifiers::ALT, KeyCode::Char('b'))));
+        assert_eq!(filter.label(), "/WETH ▏base");
         assert!(filter.key(Key::plain(KeyCode::Enter)) && !filter.typing());
         assert_eq!(filter.label(), "/WETH base");
         assert!(filter.lets("base: weth") && !filter.lets("weth on ethereum"));

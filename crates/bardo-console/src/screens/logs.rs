@@ -1,14 +1,16 @@
 //! Screen 8: one line per event, with levels, filter and follow mode.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::{List, Widget};
 
 use super::filter::Filter;
-use super::{Known, ScreenId, ScreenView, Wish, list};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::time_of_day;
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
-use crate::state::line::{Level, Line};
-use crate::theme::Role;
+use crate::state::line::{LogLevel, LogLine};
+use crate::theme::{Role, Theme};
 use crate::widgets::paint::cut;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
@@ -17,14 +19,14 @@ use bardo_base::text::SafeText;
 /// own line.
 type Selected = (u64, &'static str);
 
-const fn name(line: &Line) -> Selected {
+const fn name(line: &LogLine) -> Selected {
     (line.seq, line.kind)
 }
 
 /// State of screen 8.
 #[derive(Debug)]
 pub(super) struct Logs {
-    least: Level,
+    least: LogLevel,
     filter: Filter,
     /// Selected line; `None` follows the newest line.
     selected: Option<Selected>,
@@ -32,23 +34,23 @@ pub(super) struct Logs {
 
 impl Default for Logs {
     fn default() -> Self {
-        Self { least: Level::Plain, filter: Filter::default(), selected: None }
+        Self { least: LogLevel::Plain, filter: Filter::default(), selected: None }
     }
 }
 
 /// Role for the level of a line.
-pub(super) const fn role(level: Level) -> Role {
+pub(super) const fn role(level: LogLevel) -> Role {
     match level {
-        Level::Detail => Role::TextDim,
-        Level::Plain => Role::Text,
-        Level::Care => Role::StateCare,
-        Level::Bad => Role::StateBad,
+        LogLevel::Detail => Role::TextDim,
+        LogLevel::Plain => Role::Text,
+        LogLevel::Care => Role::StateCare,
+        LogLevel::Bad => Role::StateBad,
     }
 }
 
 impl Logs {
     /// Returns true if a line matches every word of the filter. `kind:`, `call:` and `level:` match those parts.
-    fn fits(&self, line: &Line) -> bool {
+    fn fits(&self, line: &LogLine) -> bool {
         self.filter.words().all(|word| match word.split_once(':') {
             Some(("kind", kind)) => line.kind.contains(kind),
             Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
@@ -72,12 +74,12 @@ impl Logs {
     }
 
     /// Lines that match level and filter, newest first.
-    fn lines<'a>(&'a self, known: &'a Known<'_>) -> impl Iterator<Item = &'a Line> {
+    fn lines<'a>(&'a self, known: &'a ScreenContext<'_>) -> impl Iterator<Item = &'a LogLine> {
         known.feed.lines_from(self.least).filter(|line| self.fits(line))
     }
 
     /// Moves the selection. Returns true if the action moves a selection.
-    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+    fn moved(&mut self, action: Action, known: &ScreenContext<'_>, page: usize) -> bool {
         let lines: Vec<Selected> = self.lines(known).map(name).collect();
         let at = self.selected.and_then(|wanted| lines.iter().position(|one| *one == wanted));
         let to = list::moved_from(action, at, lines.len().saturating_sub(1), page);
@@ -88,25 +90,29 @@ impl Logs {
     }
 }
 
-impl ScreenView for Logs {
-    fn id(&self) -> ScreenId {
-        ScreenId::Logs
-    }
+/// Panel of the log lines.
+struct LogPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Logs,
+    known: &'a ScreenContext<'a>,
+}
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+impl Widget for LogPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
         let title =
-            [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", self.least.word()), Role::TextDim)];
-        let follow = if self.selected.is_none() { "following" } else { "f follows" };
-        let filter = self.filter.label();
+            [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", screen.least.word()), Role::TextDim)];
+        let follow = if screen.selected.is_none() { "following" } else { "f follows" };
+        let filter = screen.filter.label();
         let right: [StyledText; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
         painter.frame(area, &title, &right, Role::BorderFocus);
-        let inner = Self::inside(area);
+        let inner = Logs::inside(area);
         let room = usize::from(inner.height);
-        let lines: Vec<&Line> = self.lines(known).collect();
-        let skip = self.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
-        let shown = lines.iter().skip(skip).take(room);
-        for (row, one) in (0..).zip(shown) {
-            let selected = self.selected == Some(name(one));
+        let lines: Vec<&LogLine> = screen.lines(known).collect();
+        let skip = screen.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
+        let shown = |one: &&LogLine| {
+            let selected = screen.selected == Some(name(one));
             let text = if selected { Role::Selection } else { role(one.level) };
             let pieces = [
                 (if selected { "▸" } else { " " }.to_owned(), Role::Key),
@@ -115,14 +121,27 @@ impl ScreenView for Logs {
                 (one.text.to_string(), text),
                 (one.code.map(|code| format!("  {code}")).unwrap_or_default(), Role::TextDim),
             ];
-            painter.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
-        }
+            painter.line(&cut(&pieces, usize::from(inner.width).saturating_sub(1)))
+        };
+        let shown: Vec<_> = lines.iter().skip(skip).take(room).map(shown).collect();
+        painter.render(List::new(shown), inner);
+        painter.scrollbar(area, lines.len(), room, skip);
         if lines.is_empty() {
             painter.pieces(line(inner, 0), &[(" No matching lines yet.".to_owned(), Role::TextDim)]);
         }
     }
+}
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+impl ScreenView for Logs {
+    fn id(&self) -> ScreenId {
+        ScreenId::Logs
+    }
+
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
+        painter.render(LogPanel { theme: painter.theme, screen: self, known }, area);
+    }
+
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         // The top line is the newest, so going there follows the newest.
         if action != Action::Top && self.moved(action, known, usize::from(area.height)) {
             return Some(Vec::new());
@@ -132,16 +151,16 @@ impl ScreenView for Logs {
             Action::Filter => self.filter.open(),
             Action::ShorterRange => {
                 self.least = match self.least {
-                    Level::Detail | Level::Plain => Level::Detail,
-                    Level::Care => Level::Plain,
-                    Level::Bad => Level::Care,
+                    LogLevel::Detail | LogLevel::Plain => LogLevel::Detail,
+                    LogLevel::Care => LogLevel::Plain,
+                    LogLevel::Bad => LogLevel::Care,
                 };
             }
             Action::LongerRange => {
                 self.least = match self.least {
-                    Level::Detail => Level::Plain,
-                    Level::Plain => Level::Care,
-                    Level::Care | Level::Bad => Level::Bad,
+                    LogLevel::Detail => LogLevel::Plain,
+                    LogLevel::Plain => LogLevel::Care,
+                    LogLevel::Care | LogLevel::Bad => LogLevel::Bad,
                 };
             }
             Action::Back if self.selected.is_some() || self.filter.stands() => {
@@ -152,15 +171,18 @@ impl ScreenView for Logs {
                 let call =
                     self.lines(known).find(|line| Some(name(line)) == self.selected).and_then(|line| line.call_id);
                 return Some(match call {
-                    Some(call) => vec![Wish::OpenCall(call)],
+                    Some(call) => vec![ScreenRequest::OpenCall(call)],
                     None => {
-                        vec![Wish::Notice(SafeText::clean("select with j, k; a line of a call opens its details", 60))]
+                        vec![ScreenRequest::Notice(SafeText::clean(
+                            "select with j, k; a line of a call opens its details",
+                            60,
+                        ))]
                     }
                 });
             }
             Action::Copy => {
                 let line = self.lines(known).find(|line| Some(name(line)) == self.selected)?;
-                return Some(vec![Wish::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
+                return Some(vec![ScreenRequest::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
             }
             _ => return None,
         }
@@ -175,14 +197,14 @@ impl ScreenView for Logs {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let inside = Self::inside(area);
         let lines: Vec<(Selected, Option<CallId>)> = self.lines(known).map(|line| (name(line), line.call_id)).collect();
         let first = self.first_shown(lines.iter().map(|(line, _)| *line), lines.len(), usize::from(inside.height));
         let hit = list::row_at(at, inside, first, lines.len()).and_then(|row| lines.get(row));
         match hit {
             // A second click on a line opens its call, as Enter does.
-            Some((line, Some(call))) if self.selected == Some(*line) => vec![Wish::OpenCall(*call)],
+            Some((line, Some(call))) if self.selected == Some(*line) => vec![ScreenRequest::OpenCall(*call)],
             Some((line, _)) => {
                 self.selected = Some(*line);
                 Vec::new()
@@ -191,7 +213,7 @@ impl ScreenView for Logs {
         }
     }
 
-    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+    fn wheel(&mut self, _at: Position, down: bool, known: &ScreenContext<'_>, _area: Rect) {
         for _ in 0..3 {
             self.moved(if down { Action::Down } else { Action::Up }, known, 1);
         }

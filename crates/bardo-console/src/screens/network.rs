@@ -3,18 +3,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ratatui::layout::{Position, Rect};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Alignment, Position, Rect};
+use ratatui::widgets::{Sparkline, Widget};
 use serde_json::{Value, json};
 
 use super::filter::Filter;
-use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
-use crate::painter::{Painter, StyledText, TableCell, line, styled_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use crate::widgets::table::Column;
 use bardo_base::text::{SafeText, width};
 use bardo_session::handle::{Command, DevnetControl};
 
@@ -22,6 +25,8 @@ use bardo_session::handle::{Command, DevnetControl};
 const SIDE_BY_SIDE: u16 = 110;
 /// Number of latency samples kept per endpoint.
 const LATENCIES: usize = 60;
+/// Number of block times from which their median is shown.
+const LEAST_BLOCKS: usize = 3;
 /// Number of newest blocks whose times are shown.
 const NEWEST_BLOCKS: usize = 24;
 /// Minimum number of bars of a sparkline.
@@ -48,7 +53,7 @@ struct Health {
 
 /// Panels of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Panel {
+enum NetworkPanel {
     #[default]
     Chains,
     Markets,
@@ -58,7 +63,7 @@ enum Panel {
 /// State of screen 7.
 #[derive(Debug, Default)]
 pub struct NetworkScreen {
-    focus: Panel,
+    focus: NetworkPanel,
     offset: usize,
     control: usize,
     zoomed: bool,
@@ -69,7 +74,7 @@ pub struct NetworkScreen {
 }
 
 /// Row of the market list.
-enum Market<'k> {
+enum MarketRow<'k> {
     /// Name of a chain, as the heading of its rows.
     Chain(String),
     Token(&'k ChainPage, usize),
@@ -88,7 +93,7 @@ fn mark_of(condition: &str) -> (&'static str, Role) {
 }
 
 /// Controls of the devnet: label and command. Empty on any other network.
-fn controls(known: &Known<'_>) -> Vec<(String, DevnetControl)> {
+fn controls(known: &ScreenContext<'_>) -> Vec<(String, DevnetControl)> {
     let Some(network) = known.page.network.as_ref().filter(|network| network.money == Money::Play) else {
         return Vec::new();
     };
@@ -109,29 +114,29 @@ fn controls(known: &Known<'_>) -> Vec<(String, DevnetControl)> {
     all
 }
 
-fn markets<'k>(known: &Known<'k>) -> Vec<Market<'k>> {
+fn markets<'k>(known: &ScreenContext<'k>) -> Vec<MarketRow<'k>> {
     let mut all = Vec::new();
     for (at, chain) in known.page.chains.iter().enumerate() {
         let identity = known.page.network.as_ref().and_then(|network| network.chains.get(at));
         let name = identity.map_or(String::new(), |identity| identity.name.to_string());
-        all.push(Market::Chain(name));
-        all.extend((0..chain.tokens.len()).map(|token| Market::Token(chain, token)));
+        all.push(MarketRow::Chain(name));
+        all.extend((0..chain.tokens.len()).map(|token| MarketRow::Token(chain, token)));
         if !chain.pools.is_empty() {
-            all.push(Market::Pools);
+            all.push(MarketRow::Pools);
         }
-        all.extend(chain.pools.iter().map(Market::Pool));
+        all.extend(chain.pools.iter().map(MarketRow::Pool));
     }
     all
 }
 
 impl NetworkScreen {
-    fn plan(&self, known: &Known<'_>, area: Rect) -> (Rect, Rect, Rect) {
+    fn plan(&self, known: &ScreenContext<'_>, area: Rect) -> (Rect, Rect, Rect) {
         let none = Rect { width: 0, height: 0, ..area };
         if self.zoomed {
             return match self.focus {
-                Panel::Chains => (area, none, none),
-                Panel::Markets => (none, area, none),
-                Panel::Controls => (none, none, area),
+                NetworkPanel::Chains => (area, none, none),
+                NetworkPanel::Markets => (none, area, none),
+                NetworkPanel::Controls => (none, none, area),
             };
         }
         let controls = u16::try_from(controls(known).len()).unwrap_or(0);
@@ -150,18 +155,18 @@ impl NetworkScreen {
     }
 
     /// Market rows that match the filter, with their headings.
-    fn fitting<'k>(&self, known: &Known<'k>) -> Vec<Market<'k>> {
+    fn fitting<'k>(&self, known: &ScreenContext<'k>) -> Vec<MarketRow<'k>> {
         let mut chain = String::new();
-        let mut kept: Vec<Market<'k>> = Vec::new();
+        let mut kept: Vec<MarketRow<'k>> = Vec::new();
         for row in markets(known) {
             let words = match &row {
-                Market::Chain(name) => {
+                MarketRow::Chain(name) => {
                     chain.clone_from(name);
                     None
                 }
-                Market::Pools => None,
-                Market::Token(page, at) => page.tokens.get(*at).map(|token| format!("{chain} {}", token.symbol)),
-                Market::Pool(pool) => Some(format!("{chain} {}/{}", pool.base, pool.quote)),
+                MarketRow::Pools => None,
+                MarketRow::Token(page, at) => page.tokens.get(*at).map(|token| format!("{chain} {}", token.symbol)),
+                MarketRow::Pool(pool) => Some(format!("{chain} {}/{}", pool.base, pool.quote)),
             };
             if words.is_none_or(|words| self.filter.lets(&words)) {
                 kept.push(row);
@@ -172,9 +177,9 @@ impl NetworkScreen {
             let mut below = false;
             for at in (0..kept.len()).rev() {
                 match kept.get(at) {
-                    Some(Market::Token(..) | Market::Pool(_)) => below = true,
-                    Some(Market::Pools) if matches!(kept.get(at + 1), Some(Market::Pool(_))) => {}
-                    Some(Market::Chain(_)) if below => below = false,
+                    Some(MarketRow::Token(..) | MarketRow::Pool(_)) => below = true,
+                    Some(MarketRow::Pools) if matches!(kept.get(at + 1), Some(MarketRow::Pool(_))) => {}
+                    Some(MarketRow::Chain(_)) if below => below = false,
                     _ => drop(kept.remove(at)),
                 }
             }
@@ -182,13 +187,13 @@ impl NetworkScreen {
         kept
     }
 
-    fn ask(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn ask(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if known.ready.is_none() || known.machine_millis < self.asked_at.saturating_add(ASK_EVERY_MILLIS) {
             return Vec::new();
         }
         self.asked_at = known.machine_millis;
         self.sent = self.sent.wrapping_add(1);
-        vec![Wish::Send(Box::new(Command::Call {
+        vec![ScreenRequest::Send(Box::new(Command::Call {
             ticket: ticket(ScreenId::Network, self.sent),
             tool: "get_chain_status".to_owned(),
             params: json!({}),
@@ -225,23 +230,23 @@ impl NetworkScreen {
         }
     }
 
-    fn run(&self, known: &Known<'_>) -> Vec<Wish> {
-        let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
+    fn run(&self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let notice = |words: &str| vec![ScreenRequest::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
             return notice("this console is read-only: it cannot change anything");
         }
         let all = controls(known);
         match all.get(self.control.min(all.len().saturating_sub(1))) {
             Some((words, control)) => {
-                let mut wishes = vec![Wish::Send(Box::new(Command::Devnet(*control)))];
-                wishes.extend(notice(words));
-                wishes
+                let mut requests = vec![ScreenRequest::Send(Box::new(Command::Devnet(*control)))];
+                requests.extend(notice(words));
+                requests
             }
             None => notice("no controls: this is not a devnet"),
         }
     }
 
-    fn chain_rows(&self, known: &Known<'_>, columns: usize) -> Vec<Row> {
+    fn chain_rows(&self, known: &ScreenContext<'_>, columns: usize) -> Vec<Row> {
         let mut all = Vec::new();
         let longest =
             known.page.network.iter().flat_map(|network| &network.chains).map(|chain| chain.name.width()).max();
@@ -283,10 +288,7 @@ impl NetworkScreen {
                     .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
                     .take(NEWEST_BLOCKS)
                     .collect();
-                // The median, because time skipped on the devnet would distort the mean.
-                let mut sorted = times.clone();
-                sorted.sort_unstable();
-                let average = sorted.get(sorted.len() / 2);
+                let average = block_interval(chain, identity.interval_millis, &times);
                 let full = share(block.gas_used, block.gas_limit);
                 let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
                 let left = Row::new("  every ", Role::TextDim)
@@ -319,7 +321,11 @@ impl NetworkScreen {
             for endpoint in health.into_iter().flat_map(|health| &health.endpoints) {
                 let (mark, role) = mark_of(endpoint.condition.as_str());
                 let newest = endpoint.latencies.back().map_or("–".to_owned(), |latency| format!("{latency} ms"));
-                let behind = if endpoint.lag > 0 { format!(", {} blocks behind", endpoint.lag) } else { String::new() };
+                let behind = match endpoint.lag {
+                    0 => String::new(),
+                    1 => ", 1 block behind".to_owned(),
+                    many => format!(", {many} blocks behind"),
+                };
                 all.push(
                     Row::new(format!("  {mark} "), role)
                         .then(format!("{} ", endpoint.name), Role::Text)
@@ -339,6 +345,36 @@ impl NetworkScreen {
     }
 }
 
+/// Usual time between two blocks, in seconds; `None` if unknown. `times` holds the newest ones.
+fn block_interval(chain: &ChainPage, interval_millis: Option<u64>, times: &[u64]) -> Option<u64> {
+    match interval_millis {
+        // Until enough blocks were made since the start, their times are those of the set-up.
+        Some(millis) if chain.blocks.len() <= LEAST_BLOCKS => Some(millis.div_ceil(1_000)),
+        Some(_) | None => {
+            // The median, because time skipped on the devnet would distort the mean.
+            let mut sorted = times.to_vec();
+            sorted.sort_unstable();
+            sorted.get(sorted.len() / 2).filter(|_| sorted.len() >= LEAST_BLOCKS).copied()
+        }
+    }
+}
+
+/// Number of levels of a bar.
+const LEVELS: u64 = 8;
+
+/// Last values as levels from 1 to [`LEVELS`]. The library scales bars from zero, which would hide the changes of a price.
+fn levels(values: impl DoubleEndedIterator<Item = u64>, most: usize) -> Vec<u64> {
+    let mut shown: Vec<u64> = values.rev().take(most).collect();
+    shown.reverse();
+    let (low, high) = (shown.iter().min().copied().unwrap_or(0), shown.iter().max().copied().unwrap_or(0));
+    let span = u128::from(high - low);
+    let level = |value: u64| {
+        let step = (u128::from(value - low) * u128::from(LEVELS - 1)).checked_div(span).unwrap_or(0);
+        u64::try_from(step).unwrap_or(0) + 1
+    };
+    shown.into_iter().map(level).collect()
+}
+
 fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rect) {
     let Some(token) = chain.tokens.get(at) else { return };
     let trend = chain.trends.get(&token.address).copied().unwrap_or_default();
@@ -348,20 +384,23 @@ fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rec
         (FeedPrice::Live(price), Trend::Flat) => (crate::format::price(*price), " ", Role::Text),
         (FeedPrice::None(why), _) => (format!("no price: {why}"), "!", Role::StateCare),
     };
-    let mut pieces = vec![
-        (format!("  {} ", super::ask::column(token.symbol.as_str(), 10)), Role::Text),
+    let pieces = vec![
+        (format!("  {} ", super::screen_dialog::column(token.symbol.as_str(), 10)), Role::Text),
         (format!("{price:>14} {mark} "), role),
     ];
-    let room = usize::from(place.width).saturating_sub(32);
-    if let (true, Some(history)) = (room >= 8, chain.history.get(&token.address)) {
-        pieces.push((sparkline(history.iter().copied(), room.min(48)), Role::Chart));
-    }
     painter.pieces(place, &cut(&pieces, usize::from(place.width)));
+    let room = place.width.saturating_sub(32);
+    if let (true, Some(history)) = (room >= 8, chain.history.get(&token.address)) {
+        let graph = Rect { x: place.x + 30, width: room.min(48), ..place };
+        let style = painter.theme.style(Role::Chart);
+        let levels = levels(history.iter().copied(), usize::from(graph.width));
+        painter.render(Sparkline::default().data(levels).max(LEVELS).style(style), graph);
+    }
 }
 
-/// Draws a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
+/// Row of a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
 /// bad.
-fn pool_row(painter: &mut Painter<'_>, pool: &PoolRow, place: Rect) {
+fn pool_row(pool: &PoolRow) -> Vec<StyledText> {
     let version = match pool.version {
         PoolVersion::V2 => "V2",
         PoolVersion::V3 => "V3",
@@ -377,31 +416,127 @@ fn pool_row(painter: &mut Painter<'_>, pool: &PoolRow, place: Rect) {
     let way = format!("{version} {}", fee(pool.fee_pips));
     let price = pool.price.map_or("empty".to_owned(), ratio);
     let (gap, holds) = (gap.map_or("–".to_owned(), signed_percent), pool.holds.map_or("–".to_owned(), round_dollars));
-    let mut cells = pool_cells(place, [&pair, &way, &price, &gap, &holds]);
-    let roles = [Role::Text, Role::TextDim, Role::TextStrong, gap_role, Role::TextDim];
-    cells.iter_mut().zip(roles).for_each(|(cell, role)| cell.role = role);
-    painter.cells(place, &cells);
-}
-
-/// Cells of a pool row and of its heading.
-fn pool_cells(place: Rect, [pair, way, price, gap, holds]: [&str; 5]) -> [TableCell; 5] {
-    let spare = place.width.saturating_sub(58).min(16);
-    [
-        TableCell::left(format!("  {pair}"), Role::TextDim, 14 + spare / 2),
-        TableCell::left(way, Role::TextDim, 9),
-        TableCell::right(price, Role::TextDim, 12 + spare / 2),
-        TableCell::right(gap, Role::TextDim, 9),
-        TableCell::right(holds, Role::TextDim, 8),
+    vec![
+        (format!("  {pair}"), Role::Text),
+        (way, Role::TextDim),
+        (price, Role::TextStrong),
+        (gap, gap_role),
+        (holds, Role::TextDim),
     ]
 }
 
-fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
-    if area.height < 2 || area.width < 4 {
-        return Rect { width: 0, height: 0, ..area };
+/// Headings of the pools.
+fn pool_headings() -> Vec<StyledText> {
+    ["  pool", "", "price", "off feed", "holds"].map(|words| (words.to_owned(), Role::TextDim)).to_vec()
+}
+
+/// Columns of the pools in this width.
+fn pool_columns(width: u16) -> [Column; 5] {
+    let spare = width.saturating_sub(58).min(16);
+    [
+        (14 + spare / 2, Alignment::Left),
+        (9, Alignment::Left),
+        (12 + spare / 2, Alignment::Right),
+        (9, Alignment::Right),
+        (8, Alignment::Right),
+    ]
+}
+
+/// Panel of the chains and their endpoints.
+struct ChainsPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a NetworkScreen,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for ChainsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name =
+            known.page.network.as_ref().map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
+        let inner = list::framed(painter, area, screen.focus == NetworkPanel::Chains, &name, &[]);
+        rows(painter, inner, &wrapped(screen.chain_rows(known, inner.width.into()), inner.width.into()));
     }
-    let (edge, mark) = if focused { (Role::BorderFocus, "▸ ") } else { (Role::Border, "") };
-    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
-    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
+}
+
+/// Panel of prices and pools.
+struct MarketPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a NetworkScreen,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for MarketPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let all = screen.fitting(known);
+        let visible = usize::from(area.height.saturating_sub(2));
+        let offset = screen.offset.min(all.len().saturating_sub(visible));
+        let mut right: Vec<StyledText> = vec![(screen.filter.label(), Role::TextDim)];
+        if all.len() > visible && visible > 0 {
+            right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
+        }
+        let inner = list::framed(painter, area, screen.focus == NetworkPanel::Markets, "Prices and pools", &right);
+        let mut pools = Vec::new();
+        for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
+            let place = line(inner, at);
+            match row {
+                MarketRow::Chain(name) => drop(painter.pieces(
+                    place,
+                    &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
+                )),
+                MarketRow::Token(chain, token) => token_row(painter, chain, *token, place),
+                MarketRow::Pools | MarketRow::Pool(_) => {
+                    let cells = match row {
+                        MarketRow::Pool(pool) => pool_row(pool),
+                        MarketRow::Pools | MarketRow::Chain(_) | MarketRow::Token(..) => pool_headings(),
+                    };
+                    pools.push((at, cells));
+                }
+            }
+        }
+        list::draw_tables(painter, inner, pools, &pool_columns(inner.width));
+        if all.is_empty() {
+            let words =
+                if screen.filter.stands() { "Nothing matches the filter; Esc clears it." } else { "No area data yet." };
+            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
+        }
+    }
+}
+
+/// Panel of the devnet controls.
+struct ControlsPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a NetworkScreen,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for ControlsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let all = controls(known);
+        let selected = screen.control.min(all.len().saturating_sub(1));
+        let right = [("Enter runs it".to_owned(), Role::TextDim)];
+        let inner = list::framed(painter, area, screen.focus == NetworkPanel::Controls, "Devnet controls", &right);
+        let visible = usize::from(inner.height);
+        let offset = (selected + 1).saturating_sub(visible);
+        painter.scrollbar(area, all.len(), visible, offset);
+        for (at, (index, (words, _))) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+            let here = index == selected && screen.focus == NetworkPanel::Controls;
+            let role = if here { Role::Selection } else { Role::Text };
+            let mark = if here { "▸ " } else { "  " };
+            let hidden = all.len().saturating_sub(visible);
+            let more: Vec<StyledText> = if hidden > 0 && at + 1 == inner.height {
+                vec![(format!("+ {hidden} more"), Role::TextDim)]
+            } else {
+                Vec::new()
+            };
+            painter.row(line(inner, at), &[(mark.to_owned(), Role::BorderFocus), (words.clone(), role)], &more);
+        }
+    }
 }
 
 impl ScreenView for NetworkScreen {
@@ -409,78 +544,26 @@ impl ScreenView for NetworkScreen {
         ScreenId::Network
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (chains, market, below) = self.plan(known, area);
         if !chains.is_empty() {
-            let name = known
-                .page
-                .network
-                .as_ref()
-                .map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
-            let inner = framed(painter, chains, self.focus == Panel::Chains, &name, &[]);
-            rows(painter, inner, &wrapped(self.chain_rows(known, inner.width.into()), inner.width.into()));
+            painter.render(ChainsPanel { theme: painter.theme, screen: self, known }, chains);
         }
         if !market.is_empty() {
-            let all = self.fitting(known);
-            let visible = usize::from(market.height.saturating_sub(2));
-            let offset = self.offset.min(all.len().saturating_sub(visible));
-            let mut right: Vec<StyledText> = vec![(self.filter.label(), Role::TextDim)];
-            if all.len() > visible && visible > 0 {
-                right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
-            }
-            let inner = framed(painter, market, self.focus == Panel::Markets, "Prices and pools", &right);
-            for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
-                let place = line(inner, at);
-                match row {
-                    Market::Chain(name) => drop(painter.pieces(
-                        place,
-                        &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
-                    )),
-                    Market::Pools => {
-                        painter.cells(place, &pool_cells(place, ["pool", "", "price", "off feed", "holds"]))
-                    }
-                    Market::Token(chain, token) => token_row(painter, chain, *token, place),
-                    Market::Pool(pool) => pool_row(painter, pool, place),
-                }
-            }
-            if all.is_empty() {
-                let words = if self.filter.stands() {
-                    "Nothing matches the filter; Esc clears it."
-                } else {
-                    "No market data yet."
-                };
-                painter.text(line(inner, 0), inner.x, words, Role::TextDim);
-            }
+            painter.render(MarketPanel { theme: painter.theme, screen: self, known }, market);
         }
         if !below.is_empty() {
-            let all = controls(known);
-            let selected = self.control.min(all.len().saturating_sub(1));
-            let right = [("Enter runs it".to_owned(), Role::TextDim)];
-            let inner = framed(painter, below, self.focus == Panel::Controls, "Devnet controls", &right);
-            let visible = usize::from(inner.height);
-            let offset = (selected + 1).saturating_sub(visible);
-            for (at, (index, (words, _))) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
-                let here = index == selected && self.focus == Panel::Controls;
-                let role = if here { Role::Selection } else { Role::Text };
-                let mark = if here { "▸ " } else { "  " };
-                let hidden = all.len().saturating_sub(visible);
-                let more: Vec<StyledText> = if hidden > 0 && at + 1 == inner.height {
-                    vec![(format!("+ {hidden} more"), Role::TextDim)]
-                } else {
-                    Vec::new()
-                };
-                painter.row(line(inner, at), &[(mark.to_owned(), Role::BorderFocus), (words.clone(), role)], &more);
-            }
+            painter.render(ControlsPanel { theme: painter.theme, screen: self, known }, below);
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let (_, market, _) = self.plan(known, area);
         let page = usize::from(market.height.saturating_sub(2)).max(2);
         let rows = self.fitting(known).len();
         let (at, last) = match self.focus {
-            Panel::Controls => (&mut self.control, controls(known).len().saturating_sub(1)),
-            Panel::Chains | Panel::Markets => (&mut self.offset, rows.saturating_sub(page)),
+            NetworkPanel::Controls => (&mut self.control, controls(known).len().saturating_sub(1)),
+            NetworkPanel::Chains | NetworkPanel::Markets => (&mut self.offset, rows.saturating_sub(page)),
         };
         if let Some(to) = list::moved(action, *at, last, page) {
             *at = to;
@@ -490,19 +573,19 @@ impl ScreenView for NetworkScreen {
             Action::NextPanel | Action::PreviousPanel => {
                 let next = action == Action::NextPanel;
                 self.focus = match (self.focus, next) {
-                    (Panel::Chains, true) | (Panel::Controls, false) => Panel::Markets,
-                    (Panel::Markets, true) | (Panel::Chains, false) => Panel::Controls,
-                    (Panel::Controls, true) | (Panel::Markets, false) => Panel::Chains,
+                    (NetworkPanel::Chains, true) | (NetworkPanel::Controls, false) => NetworkPanel::Markets,
+                    (NetworkPanel::Markets, true) | (NetworkPanel::Chains, false) => NetworkPanel::Controls,
+                    (NetworkPanel::Controls, true) | (NetworkPanel::Markets, false) => NetworkPanel::Chains,
                 };
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Back if self.filter.stands() => self.filter.clear(),
             Action::Filter => {
-                self.focus = Panel::Markets;
+                self.focus = NetworkPanel::Markets;
                 self.filter.open();
             }
-            Action::Open if self.focus == Panel::Controls => return Some(self.run(known)),
+            Action::Open if self.focus == NetworkPanel::Controls => return Some(self.run(known)),
             Action::Open => return Some(self.ask(known)),
             _ => return None,
         }
@@ -517,11 +600,11 @@ impl ScreenView for NetworkScreen {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let (chains, market, below) = self.plan(known, area);
         if below.contains(at) {
-            let again = self.focus == Panel::Controls;
-            self.focus = Panel::Controls;
+            let again = self.focus == NetworkPanel::Controls;
+            self.focus = NetworkPanel::Controls;
             let count = controls(known).len();
             let visible = usize::from(below.height.saturating_sub(2));
             let first = list::first_shown(self.control.min(count.saturating_sub(1)), visible);
@@ -534,15 +617,15 @@ impl ScreenView for NetworkScreen {
                 self.control = row;
             }
         } else if market.contains(at) {
-            self.focus = Panel::Markets;
+            self.focus = NetworkPanel::Markets;
         } else if chains.contains(at) {
-            self.focus = Panel::Chains;
+            self.focus = NetworkPanel::Chains;
             return self.ask(known);
         }
         Vec::new()
     }
 
-    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+    fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
         let (_, market, below) = self.plan(known, area);
         let step = |value: usize, last: usize, by: usize| {
             if down { (value + by).min(last) } else { value.saturating_sub(by) }
@@ -555,8 +638,8 @@ impl ScreenView for NetworkScreen {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
-        if let Heard::Reply(response) = heard
+    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Reply(response) = heard
             && let Some(data) = &response.data
         {
             self.learn(data);
@@ -564,13 +647,25 @@ impl ScreenView for NetworkScreen {
         Vec::new()
     }
 
-    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         self.ask(known)
     }
 
     /// Queries health again while the screen is in front; without motion only a key does. A recording has no chains to
     /// query.
-    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if known.motion && known.money != Some(Money::Replay) { self.ask(known) } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::levels;
+
+    #[test]
+    fn levels_show_changes_and_not_the_size_of_a_price() {
+        assert_eq!(levels([3_000_000, 3_000_007, 3_000_003].into_iter(), 8), [1, 8, 4]);
+        assert_eq!(levels([5, 5].into_iter(), 8), [1, 1]);
+        assert_eq!(levels([1, 2, 9].into_iter(), 2), [1, 8]);
     }
 }

@@ -1,20 +1,22 @@
 //! Screen 3: auction orders and bridge orders, open and past, each with a card; cancellation and refund.
 
 use alloy_primitives::B256;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
-use super::ask::{Ask, Asked, Way};
 use super::filter::{Filter, since};
-use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::call_details::transaction_link;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
-use crate::widgets::{self, CardKeys, CardView, Moment};
+use crate::widgets::{self, CardKeys, CardView, CrossChainProgress, Moment, OrderCard};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Command;
@@ -36,7 +38,7 @@ const HOW: &[&str] = &[
 
 /// Entry of the list, with the time of its first event in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
-enum Entry<'k> {
+enum OrderRow<'k> {
     Auction(u64, &'k OrderUpdate),
     Bridge(u64, &'k IntentUpdate),
 }
@@ -53,11 +55,11 @@ pub struct Orders {
     chosen: Option<B256>,
     filter: Filter,
     zoomed: bool,
-    ask: Option<Ask<Then>>,
+    ask: Option<ScreenDialog<Then>>,
     sent: u32,
 }
 
-impl Entry<'_> {
+impl OrderRow<'_> {
     fn at(&self) -> u64 {
         match self {
             Self::Auction(at, _) | Self::Bridge(at, _) => *at,
@@ -118,27 +120,27 @@ impl Entry<'_> {
 }
 
 /// Card model of an entry.
-enum Model {
+enum OrderCardModel {
     Auction(OrderModel),
     Bridge(BridgeModel),
 }
 
-impl Model {
-    fn of(entry: Entry<'_>) -> Self {
+impl OrderCardModel {
+    fn of(entry: OrderRow<'_>) -> Self {
         match entry {
-            Entry::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
-            Entry::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
+            OrderRow::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
+            OrderRow::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
         }
     }
 
     fn draw(&self, painter: &mut Painter<'_>, area: Rect, now: Moment, keys: CardKeys) {
         match self {
-            Self::Auction(model) => widgets::draw_with(model, painter, area, now, keys),
-            Self::Bridge(model) => widgets::draw_with(model, painter, area, now, keys),
+            Self::Auction(model) => painter.render(OrderCard::new(model, painter.theme, now).keys(keys), area),
+            Self::Bridge(model) => painter.render(CrossChainProgress::new(model, painter.theme, now).keys(keys), area),
         }
     }
 
-    fn line(&self, now: Moment) -> widgets::paint::Line {
+    fn line(&self, now: Moment) -> widgets::paint::CardLine {
         match self {
             Self::Auction(model) => model.line(now),
             Self::Bridge(model) => model.line(now),
@@ -166,12 +168,12 @@ enum Unavailable {
 
 impl Orders {
     /// Entries that match the filter: open ones first, each group newest first.
-    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+    fn entries<'k>(&self, known: &ScreenContext<'k>) -> Vec<OrderRow<'k>> {
         let wanted: Vec<String> = self.filter.words().collect();
-        let auctions = known.feed.orders.iter().map(|(at, order)| Entry::Auction(*at, order));
-        let bridges = known.feed.intents.iter().map(|(at, intent)| Entry::Bridge(*at, intent));
+        let auctions = known.feed.orders.iter().map(|(at, order)| OrderRow::Auction(*at, order));
+        let bridges = known.feed.intents.iter().map(|(at, intent)| OrderRow::Bridge(*at, intent));
         // The texts are built only if there is a filter.
-        let fits = |entry: &Entry<'_>| {
+        let fits = |entry: &OrderRow<'_>| {
             wanted.is_empty() || {
                 let words = entry.words().to_lowercase();
                 wanted.iter().all(|word| match word.strip_prefix("since:") {
@@ -185,19 +187,19 @@ impl Orders {
         all
     }
 
-    fn selected<'k>(&self, known: &Known<'k>) -> Option<Entry<'k>> {
+    fn selected<'k>(&self, known: &ScreenContext<'k>) -> Option<OrderRow<'k>> {
         let all = self.entries(known);
         all.get(self.row(&all)).copied()
     }
 
     /// Row of the selected entry.
-    fn row(&self, all: &[Entry<'_>]) -> usize {
+    fn row(&self, all: &[OrderRow<'_>]) -> usize {
         let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
         chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
     }
 
-    fn choose(&mut self, row: usize, known: &Known<'_>) {
-        self.chosen = self.entries(known).get(row).map(Entry::hash);
+    fn choose(&mut self, row: usize, known: &ScreenContext<'_>) {
+        self.chosen = self.entries(known).get(row).map(OrderRow::hash);
         self.selected = row;
     }
 
@@ -218,7 +220,7 @@ impl Orders {
 
     /// Confirmation dialog for the action that an entry allows, or the reason why there is none. Tools that this build
     /// does not have are not offered.
-    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, Unavailable> {
+    fn question(&self, entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Result<ScreenDialog<Then>, Unavailable> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
             let mut params = Map::new();
@@ -233,7 +235,7 @@ impl Orders {
             Value::Object(params)
         };
         match entry {
-            Entry::Auction(_, order) => {
+            OrderRow::Auction(_, order) => {
                 if order.status.is_final() {
                     return Err(Unavailable::OrderOver);
                 }
@@ -254,10 +256,10 @@ impl Orders {
                     ),
                 ];
                 let then = (tool, params(tool, hash, order.chain_id.to_string()));
-                let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
-                Ok(Ask::new("Cancel this order?", facts, vec![way]))
+                let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                Ok(ScreenDialog::new("Cancel this order?", facts, vec![way]))
             }
-            Entry::Bridge(_, intent) => {
+            OrderRow::Bridge(_, intent) => {
                 if is_over(intent) {
                     return Err(Unavailable::BridgeOver);
                 }
@@ -281,8 +283,8 @@ impl Orders {
                         Row::new("A relayer may lock the funds first.", Role::Dialog),
                     ];
                     let then = (tool, params(tool, id, intent.source_chain.to_string()));
-                    let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
-                    return Ok(Ask::new("Cancel this bridge order?", facts, vec![way]));
+                    let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                    return Ok(ScreenDialog::new("Cancel this bridge order?", facts, vec![way]));
                 }
                 if intent.status != IntentStatus::Expired {
                     return Err(Unavailable::NotExpired);
@@ -301,22 +303,22 @@ impl Orders {
                     Row::new("settler ", Role::TextDim).then(intent.settler.to_string(), Role::Dialog),
                 ];
                 let then = (tool, params(tool, id, intent.source_chain.to_string()));
-                let way = Way { letter: 'r', words: "refund it".to_owned(), then };
-                Ok(Ask::new("Refund this bridge order?", facts, vec![way]))
+                let way = DialogOption { letter: 'r', words: "refund it".to_owned(), then };
+                Ok(ScreenDialog::new("Refund this bridge order?", facts, vec![way]))
             }
         }
     }
 
     /// Copies the address of the entry's transaction and shows it.
-    fn look_at(entry: Entry<'_>, known: &Known<'_>) -> Vec<Wish> {
-        let notice = |words: &str| Wish::Notice(SafeText::clean(words, 200));
+    fn look_at(entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let notice = |words: &str| ScreenRequest::Notice(SafeText::clean(words, 200));
         let Some(place) = entry.settled() else { return vec![notice("it has no transaction on chain yet")] };
         let link = transaction_link(place.chain_id, place.hash, known.page);
-        vec![Wish::Copy(link.clone()), notice(&link)]
+        vec![ScreenRequest::Copy(link.clone()), notice(&link)]
     }
 
-    fn ask_about(&mut self, known: &Known<'_>) -> Vec<Wish> {
-        let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
+    fn ask_about(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let notice = |words: &str| vec![ScreenRequest::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
             return notice("this console is read-only: it cannot change anything");
         }
@@ -331,17 +333,17 @@ impl Orders {
         }
     }
 
-    fn settle(&mut self, asked: Asked<Then>) -> Vec<Wish> {
+    fn settle(&mut self, asked: DialogOutcome<Then>) -> Vec<ScreenRequest> {
         match asked {
-            Asked::Open => Vec::new(),
-            Asked::Closed => {
+            DialogOutcome::Open => Vec::new(),
+            DialogOutcome::Closed => {
                 self.ask = None;
                 Vec::new()
             }
-            Asked::Do((tool, params)) => {
+            DialogOutcome::Do((tool, params)) => {
                 self.ask = None;
                 self.sent = self.sent.wrapping_add(1);
-                vec![Wish::Send(Box::new(Command::Call {
+                vec![ScreenRequest::Send(Box::new(Command::Call {
                     ticket: ticket(ScreenId::Orders, self.sent),
                     tool: tool.to_owned(),
                     params,
@@ -353,77 +355,108 @@ impl Orders {
     }
 }
 
+/// Card of the selected order, or instructions without one.
+struct OrderDetails<'a> {
+    theme: &'a Theme,
+    screen: &'a Orders,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for OrderDetails<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let (now, all) = (known.moment(), screen.entries(known));
+        let selected = screen.row(&all);
+        if let Some(entry) = all.get(selected) {
+            let mut model = OrderCardModel::of(*entry);
+            let open = if screen.zoomed { "all orders" } else { "details" };
+            let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
+            // The card fills its area; the curve gets the spare lines.
+            if let OrderCardModel::Auction(order) = &mut model {
+                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
+                let lines = OrderCard::new(order, painter.theme, now).keys(keys).height(area.width);
+                let spare = area.height.saturating_sub(lines);
+                order.taller = usize::from(spare).min(MOST_TALLER);
+            }
+            model.draw(painter, area, now, keys);
+        } else {
+            painter.frame(area, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
+            let inner = Rect {
+                x: area.x + 2.min(area.width),
+                y: area.y + 1.min(area.height),
+                width: area.width.saturating_sub(4),
+                height: area.height.saturating_sub(2),
+            };
+            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            rows(painter, inner, &wrapped(told, inner.width.into()));
+        }
+    }
+}
+
+/// Panel of the orders, open ones first.
+struct OrderList<'a> {
+    theme: &'a Theme,
+    screen: &'a Orders,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for OrderList<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let (now, all) = (known.moment(), screen.entries(known));
+        let selected = screen.row(&all);
+        let open = all.iter().filter(|entry| entry.open()).count();
+        let right: [StyledText; 1] = [(screen.filter.label(), Role::TextDim)];
+        let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
+        painter.frame(area, &[(title, Role::Title)], &right, Role::BorderFocus);
+        let inner = Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 };
+        let offset = (selected + 1).saturating_sub(usize::from(inner.height));
+        for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+            let place = line(inner, at);
+            if index == selected {
+                painter.fill(place, Role::Selection);
+                painter.text(place, place.x, "▸", Role::BorderFocus);
+            }
+            // One blank between the two marks, which may look alike.
+            let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
+            one_line(painter, place, OrderCardModel::of(*entry).line(now), now);
+        }
+        if all.is_empty() {
+            let words = if screen.filter.stands() {
+                "No order matches the filter; Esc clears it."
+            } else {
+                "No orders yet. Auctions and bridge orders are listed here, open and past."
+            };
+            rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+        }
+        let visible = usize::from(inner.height);
+        if all.len() > visible && visible > 0 {
+            let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
+            let below = line(area, area.height - 1);
+            painter.text(below, below.x + 2, &words, Role::TextDim);
+        }
+    }
+}
+
 impl ScreenView for Orders {
     fn id(&self) -> ScreenId {
         ScreenId::Orders
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        let now = known.moment();
-        let all = self.entries(known);
-        let (list, details) = self.plan(all.len(), area);
-        let open = all.iter().filter(|entry| entry.open()).count();
-        let selected = self.row(&all);
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
+        let (list, details) = self.plan(self.entries(known).len(), area);
         if list.height >= 2 && list.width >= 4 {
-            let right: [StyledText; 1] = [(self.filter.label(), Role::TextDim)];
-            let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
-            painter.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
-            let inner = Rect { x: list.x + 1, y: list.y + 1, width: list.width - 2, height: list.height - 2 };
-            let offset = (selected + 1).saturating_sub(usize::from(inner.height));
-            for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
-                let place = line(inner, at);
-                if index == selected {
-                    painter.fill(place, Role::Selection);
-                    painter.text(place, place.x, "▸", Role::BorderFocus);
-                }
-                // One blank between the two marks, which may look alike.
-                let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
-                one_line(painter, place, Model::of(*entry).line(now), now);
-            }
-            if all.is_empty() {
-                let words = if self.filter.stands() {
-                    "No order matches the filter; Esc clears it."
-                } else {
-                    "No orders yet. Auctions and bridge orders are listed here, open and past."
-                };
-                rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
-            }
-            let visible = usize::from(inner.height);
-            if all.len() > visible && visible > 0 {
-                let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
-                let below = line(list, list.height - 1);
-                painter.text(below, below.x + 2, &words, Role::TextDim);
-            }
+            painter.render(OrderList { theme: painter.theme, screen: self, known }, list);
         }
-        if let Some(entry) = all.get(selected) {
-            let mut model = Model::of(*entry);
-            let open = if self.zoomed { "all orders" } else { "details" };
-            let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
-            // The card fills its area; the curve gets the spare lines.
-            if let Model::Auction(order) = &mut model {
-                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
-                let lines = widgets::height_with(order, details.width, now, keys);
-                let spare = details.height.saturating_sub(lines);
-                order.taller = usize::from(spare).min(MOST_TALLER);
-            }
-            model.draw(painter, details, now, keys);
-        } else {
-            painter.frame(details, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
-            let inner = Rect {
-                x: details.x + 2.min(details.width),
-                y: details.y + 1.min(details.height),
-                width: details.width.saturating_sub(4),
-                height: details.height.saturating_sub(2),
-            };
-            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-            rows(painter, inner, &wrapped(told, inner.width.into()));
-        }
+        painter.render(OrderDetails { theme: painter.theme, screen: self, known }, details);
         if let Some(ask) = &self.ask {
-            ask.draw(painter, area);
+            painter.render(ScreenDialogView::new(ask, painter.theme), area);
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let all = self.entries(known);
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));
         let page = usize::from(self.plan(all.len(), area).0.height.saturating_sub(2)).max(2);
@@ -437,7 +470,7 @@ impl ScreenView for Orders {
             Action::Back if self.filter.stands() => self.filter.clear(),
             Action::Filter => self.filter.open(),
             Action::CancelSelected => return Some(self.ask_about(known)),
-            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash().to_string())]),
+            Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.hash().to_string())]),
             Action::Explorer => return Some(Self::look_at(self.selected(known)?, known)),
             _ => return None,
         }
@@ -456,10 +489,10 @@ impl ScreenView for Orders {
         self.filter.typing() || self.ask.is_some()
     }
 
-    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         if let Some(ask) = &mut self.ask {
             let asked = ask.key(key, known.machine_millis);
-            wishes.extend(self.settle(asked));
+            requests.extend(self.settle(asked));
             return true;
         }
         // A changed filter selects the first matching row.
@@ -467,7 +500,7 @@ impl ScreenView for Orders {
         self.filter.key(key)
     }
 
-    fn uncovered(&mut self, known: &Known<'_>) {
+    fn uncovered(&mut self, known: &ScreenContext<'_>) {
         if let Some(ask) = &mut self.ask {
             ask.uncovered(known.machine_millis);
         }
@@ -480,7 +513,7 @@ impl ScreenView for Orders {
         }
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         if let Some(ask) = &mut self.ask {
             let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
@@ -505,13 +538,13 @@ impl ScreenView for Orders {
         Vec::new()
     }
 
-    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+    fn wheel(&mut self, _at: Position, down: bool, known: &ScreenContext<'_>, _area: Rect) {
         let all = self.entries(known);
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));
         self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) }, known);
     }
 
-    fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         super::said(&heard)
     }
 }

@@ -2,16 +2,18 @@
 //! for the current phase. A form runs tools that only read.
 
 use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::Value;
 
-use super::ask::column;
 use super::filter::Filter;
-use super::form::Form;
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::form::{FormFields, ToolForm};
+use super::screen_dialog::column;
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::check_word;
@@ -31,7 +33,7 @@ pub struct Tools {
     selected: usize,
     /// Index of the displayed tool set in [`Profile::ALL`]; `None` shows all tools.
     profile: Option<usize>,
-    form: Option<Form>,
+    form: Option<ToolForm>,
     answer: Option<Box<ToolResponse>>,
     asking: bool,
     remark: Option<String>,
@@ -42,7 +44,7 @@ pub struct Tools {
 }
 
 /// Row of the list.
-enum Entry<'k> {
+enum CatalogRow<'k> {
     Category(&'static str, usize),
     Tool(&'k ToolInfo),
 }
@@ -52,7 +54,7 @@ impl Tools {
         self.profile.and_then(|at| Profile::ALL.get(at).copied())
     }
 
-    fn tools<'k>(&self, known: &Known<'k>) -> Vec<&'k ToolInfo> {
+    fn tools<'k>(&self, known: &ScreenContext<'k>) -> Vec<&'k ToolInfo> {
         let set = self.set();
         let all = known.ready.map_or(&[] as &[ToolInfo], |ready| &ready.tools);
         let fits = |tool: &&ToolInfo| {
@@ -64,7 +66,7 @@ impl Tools {
         all
     }
 
-    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+    fn entries<'k>(&self, known: &ScreenContext<'k>) -> Vec<CatalogRow<'k>> {
         let tools = self.tools(known);
         let mut all = Vec::with_capacity(tools.len() + 8);
         let mut category = None;
@@ -72,14 +74,14 @@ impl Tools {
             if category != Some(tool.category) {
                 category = Some(tool.category);
                 let count = tools.iter().filter(|other| other.category == tool.category).count();
-                all.push(Entry::Category(tool.category.as_str(), count));
+                all.push(CatalogRow::Category(tool.category.as_str(), count));
             }
-            all.push(Entry::Tool(tool));
+            all.push(CatalogRow::Tool(tool));
         }
         all
     }
 
-    fn selected<'k>(&self, known: &Known<'k>) -> Option<&'k ToolInfo> {
+    fn selected<'k>(&self, known: &ScreenContext<'k>) -> Option<&'k ToolInfo> {
         let tools = self.tools(known);
         tools.get(self.selected.min(tools.len().saturating_sub(1))).copied()
     }
@@ -95,13 +97,13 @@ impl Tools {
         super::list::stacked(area, if self.form.is_some() { 0 } else { area.height * 2 / 5 })
     }
 
-    fn open(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn open(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
             let words = "this tool signs: run it on screen 2, with a preview";
-            return vec![Wish::Notice(SafeText::clean(words, 120))];
+            return vec![ScreenRequest::Notice(SafeText::clean(words, 120))];
         }
-        let mut form = Form::of(tool);
+        let mut form = ToolForm::of(tool);
         form.fill(&tool.example);
         self.form = Some(form);
         self.answer = None;
@@ -109,7 +111,7 @@ impl Tools {
         Vec::new()
     }
 
-    fn run(&mut self) -> Vec<Wish> {
+    fn run(&mut self) -> Vec<ScreenRequest> {
         let Some(form) = &mut self.form else { return Vec::new() };
         match form.params() {
             Ok(params) => {
@@ -117,7 +119,7 @@ impl Tools {
                 self.asking = true;
                 self.offset = 0;
                 self.sent = self.sent.wrapping_add(1);
-                vec![Wish::Send(Box::new(Command::Call {
+                vec![ScreenRequest::Send(Box::new(Command::Call {
                     ticket: ticket(ScreenId::Tools, self.sent),
                     tool: form.tool.clone(),
                     params,
@@ -133,7 +135,7 @@ impl Tools {
         }
     }
 
-    fn detail_rows(&self, known: &Known<'_>, tool: &ToolInfo) -> Vec<Row> {
+    fn detail_rows(&self, known: &ScreenContext<'_>, tool: &ToolInfo) -> Vec<Row> {
         let phase = known.snapshot.map_or(Phase::Thriving, |snapshot| snapshot.phase);
         let label = |text: &str| (format!("{text:<10}"), Role::TextDim);
         let fact = |name: &str, words: String, role: Role| Row::of(vec![label(name), (words, role)]);
@@ -250,86 +252,33 @@ fn schema_rows(schema: &Value) -> Vec<Row> {
     if rows.is_empty() { vec![Row::new("  nothing", Role::TextDim)] } else { rows }
 }
 
-impl ScreenView for Tools {
-    fn id(&self) -> ScreenId {
-        ScreenId::Tools
-    }
+/// Panel of the selected tool: its details, or its form and the answer.
+struct ToolDetails<'a> {
+    theme: &'a Theme,
+    screen: &'a Tools,
+    known: &'a ScreenContext<'a>,
+}
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        let (list, details) = self.plan(area);
-        let entries = self.entries(known);
-        let tool = self.selected(known);
-        if list.height >= 2 && list.width >= 4 {
-            let set = self.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
-            let title = format!("{}Tools {}", if self.form.is_none() { "▸ " } else { "" }, self.tools(known).len());
-            let edge = if self.form.is_none() { Role::BorderFocus } else { Role::Border };
-            let filter = (format!("{} · ", self.filter.label()), Role::TextDim);
-            let right: Vec<StyledText> = match known.replayed() {
-                true => Vec::new(),
-                false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
-            };
-            painter.frame(list, &[(title, Role::Title)], &right, edge);
-            let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
-            let here = entries
-                .iter()
-                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
-            let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
-            for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
-                let place = line(inner, at);
-                match entry {
-                    Entry::Category(name, count) => {
-                        painter.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
-                    }
-                    Entry::Tool(one) => {
-                        let chosen = here == Some(index);
-                        let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
-                        let may = match one.capability {
-                            CapabilityTier::Read => ("reads", Role::TextDim),
-                            CapabilityTier::Write => ("signs", Role::StateCare),
-                            CapabilityTier::Privileged => ("authority", Role::StateBad),
-                        };
-                        // The mark comes first; a blank and the longest permission word follow the name.
-                        let room = usize::from(place.width).saturating_sub(12);
-                        let pieces = vec![
-                            (mark.to_owned(), Role::BorderFocus),
-                            (column(one.name.as_str(), room), role),
-                            (format!(" {}", may.0), may.1),
-                        ];
-                        painter.pieces(place, &cut(&pieces, usize::from(place.width)));
-                    }
-                }
-            }
-            if entries.is_empty() {
-                let words = match (known.ready.is_some(), self.filter.stands()) {
-                    _ if known.replayed() => "Not in this recording.",
-                    (true, true) => "No tool matches the filter; Esc clears it.",
-                    (true, false) => "No tools in this set.",
-                    (false, _) => "Not known yet.",
-                };
-                painter.text(line(inner, 0), inner.x, words, Role::TextDim);
-            }
-            if entries.len() > usize::from(inner.height) && inner.height > 0 {
-                let words = format!(" {}–{} of {} ", offset + 1, offset + usize::from(inner.height), entries.len());
-                let below = line(list, list.height - 1);
-                painter.text(below, below.x + 2, &words, Role::TextDim);
-            }
-        }
-        if details.height < 2 || details.width < 4 {
+impl Widget for ToolDetails<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let tool = screen.selected(known);
+        if area.height < 2 || area.width < 4 {
             return;
         }
         let name = tool.map_or("Tool".to_owned(), |tool| tool.name.to_string());
-        let focused = self.form.is_some();
+        let focused = screen.form.is_some();
         let edge = if focused { Role::BorderFocus } else { Role::Border };
         let words = if focused { "Enter runs · Esc back" } else { "Enter opens its form" };
         let mark = if focused { "▸ " } else { "" };
-        painter.frame(details, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
-        let mut inner =
-            Rect { x: details.x + 2, y: details.y + 1, width: details.width - 4, height: details.height - 2 };
-        let body = match (&self.form, tool) {
+        painter.frame(area, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
+        let mut inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
+        let body = match (&screen.form, tool) {
             (Some(form), _) => {
                 let height = form.lines().min(inner.height / 2);
-                form.draw(painter, Rect { height, ..inner }, true);
-                let help = match &self.remark {
+                painter.render(FormFields { theme: painter.theme, form, focused: true }, Rect { height, ..inner });
+                let help = match &screen.remark {
                     Some(remark) => (format!("! {remark}"), Role::StateBad),
                     None => (form.help().to_string(), Role::TextDim),
                 };
@@ -337,17 +286,100 @@ impl ScreenView for Tools {
                 rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                 let used = (height + 3).min(inner.height);
                 inner = Rect { y: inner.y + used, height: inner.height - used, ..inner };
-                self.answer_rows()
+                screen.answer_rows()
             }
-            (None, Some(tool)) => self.detail_rows(known, tool),
+            (None, Some(tool)) => screen.detail_rows(known, tool),
             (None, None) => Vec::new(),
         };
         let body = wrapped(body, inner.width.into());
-        let offset = self.offset.min(body.len().saturating_sub(usize::from(inner.height)));
+        let offset = screen.offset.min(body.len().saturating_sub(usize::from(inner.height)));
         rows(painter, inner, body.get(offset..).unwrap_or(&[]));
     }
+}
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+/// Panel of the tool catalog.
+struct ToolList<'a> {
+    theme: &'a Theme,
+    screen: &'a Tools,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for ToolList<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let entries = screen.entries(known);
+        let tool = screen.selected(known);
+        let set = screen.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
+        let title = format!("{}Tools {}", if screen.form.is_none() { "▸ " } else { "" }, screen.tools(known).len());
+        let edge = if screen.form.is_none() { Role::BorderFocus } else { Role::Border };
+        let filter = (format!("{} · ", screen.filter.label()), Role::TextDim);
+        let right: Vec<StyledText> = match known.replayed() {
+            true => Vec::new(),
+            false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
+        };
+        painter.frame(area, &[(title, Role::Title)], &right, edge);
+        let inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
+        let here = entries
+            .iter()
+            .position(|entry| matches!(entry, CatalogRow::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+        let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
+        for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
+            let place = line(inner, at);
+            match entry {
+                CatalogRow::Category(name, count) => {
+                    painter.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
+                }
+                CatalogRow::Tool(one) => {
+                    let chosen = here == Some(index);
+                    let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
+                    let may = match one.capability {
+                        CapabilityTier::Read => ("reads", Role::TextDim),
+                        CapabilityTier::Write => ("signs", Role::StateCare),
+                        CapabilityTier::Privileged => ("authority", Role::StateBad),
+                    };
+                    // The mark comes first; a blank and the longest permission word follow the name.
+                    let room = usize::from(place.width).saturating_sub(12);
+                    let pieces = vec![
+                        (mark.to_owned(), Role::BorderFocus),
+                        (column(one.name.as_str(), room), role),
+                        (format!(" {}", may.0), may.1),
+                    ];
+                    painter.pieces(place, &cut(&pieces, usize::from(place.width)));
+                }
+            }
+        }
+        if entries.is_empty() {
+            let words = match (known.ready.is_some(), screen.filter.stands()) {
+                _ if known.replayed() => "Not in this recording.",
+                (true, true) => "No tool matches the filter; Esc clears it.",
+                (true, false) => "No tools in this set.",
+                (false, _) => "Not known yet.",
+            };
+            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
+        }
+        if entries.len() > usize::from(inner.height) && inner.height > 0 {
+            let words = format!(" {}–{} of {} ", offset + 1, offset + usize::from(inner.height), entries.len());
+            let below = line(area, area.height - 1);
+            painter.text(below, below.x + 2, &words, Role::TextDim);
+        }
+    }
+}
+
+impl ScreenView for Tools {
+    fn id(&self) -> ScreenId {
+        ScreenId::Tools
+    }
+
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
+        let (list, details) = self.plan(area);
+        if list.height >= 2 && list.width >= 4 {
+            painter.render(ToolList { theme: painter.theme, screen: self, known }, list);
+        }
+        painter.render(ToolDetails { theme: painter.theme, screen: self, known }, details);
+    }
+
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let last = self.tools(known).len().saturating_sub(1);
         let at = self.selected.min(last);
         let page = usize::from(self.plan(area).1.height.max(4)) / 2;
@@ -382,7 +414,7 @@ impl ScreenView for Tools {
                 self.zoomed = false;
                 self.filter.open();
             }
-            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.name.to_string())]),
+            Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.name.to_string())]),
             _ => return None,
         }
         if before != self.selected {
@@ -403,7 +435,7 @@ impl ScreenView for Tools {
         Some(&mut self.filter)
     }
 
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         let Some(form) = &mut self.form else {
             // A changed filter selects the first matching row.
             (self.selected, self.offset) = (0, 0);
@@ -415,7 +447,7 @@ impl ScreenView for Tools {
                 self.answer = None;
                 self.remark = None;
             }
-            (KeyCode::Enter, _) => wishes.extend(self.run()),
+            (KeyCode::Enter, _) => requests.extend(self.run()),
             (KeyCode::Tab | KeyCode::Down, KeyModifiers::NONE) => form.step(true),
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
             (KeyCode::PageDown, _) | (KeyCode::Char('d'), KeyModifiers::CONTROL) => {
@@ -427,33 +459,34 @@ impl ScreenView for Tools {
                 self.answer = None;
                 self.remark = None;
             }
-            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
-            _ => drop(form.key(key)),
+            // Of the keys that edit nothing, only those of every context, the palette and the help are passed on.
+            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) | (KeyCode::F(1), _) => return false,
+            _ => _ = form.key(key),
         }
         true
     }
 
     fn paste(&mut self, text: &SafeText) {
         match &mut self.form {
-            Some(form) => form.insert(text.as_str()),
+            Some(form) => form.paste(text),
             None => self.filter.paste(text),
         }
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let (list, details) = self.plan(area);
         if list.contains(at) {
             let entries = self.entries(known);
             let tools = self.tools(known);
             let tool = self.selected(known);
             let visible = usize::from(list.height.saturating_sub(2));
-            let here = entries
-                .iter()
-                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+            let here = entries.iter().position(
+                |entry| matches!(entry, CatalogRow::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)),
+            );
             let offset = (here.unwrap_or(0) + 1).saturating_sub(visible);
             let row = usize::from(at.y.saturating_sub(list.y + 1)) + offset;
             if at.y > list.y
-                && let Some(Entry::Tool(one)) = entries.get(row)
+                && let Some(CatalogRow::Tool(one)) = entries.get(row)
             {
                 let chosen = tools.iter().position(|tool| tool.name == one.name).unwrap_or(0);
                 let again = chosen == self.selected && self.form.is_none();
@@ -483,7 +516,7 @@ impl ScreenView for Tools {
         Vec::new()
     }
 
-    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+    fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
         let (list, _) = self.plan(area);
         if list.contains(at) {
             let last = self.tools(known).len().saturating_sub(1);
@@ -493,8 +526,8 @@ impl ScreenView for Tools {
         }
     }
 
-    fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
-        if let (true, Heard::Reply(response)) = (count == self.sent, heard) {
+    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let (true, CommandReply::Reply(response)) = (count == self.sent, heard) {
             self.asking = false;
             self.answer = Some(response);
         }

@@ -1,15 +1,17 @@
 //! Details page of a call.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::Painter;
 use crate::state::State;
+use crate::state::audit_log;
 use crate::state::call_details::{self, CallDetails, named};
 use crate::state::feed::CallSeen;
-use crate::state::trail;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::card::CallCard;
 use crate::widgets::dialog::open;
 use crate::widgets::figure::{is_rounded, readable};
@@ -20,22 +22,36 @@ use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Found;
 
-/// Draws the details over the whole area.
-pub(super) fn draw(painter: &mut Painter<'_>, state: &State, call_details: &CallDetails, area: Rect) {
-    let call = state.feed.call(call_details.call_id);
-    let name = call.map_or_else(|| "a call".to_owned(), named);
-    let columns = usize::from(area.width).saturating_sub(4);
-    let lines = wrapped(rows(state, call_details, call, columns), columns);
-    let room = usize::from(area.height).saturating_sub(2);
-    let offset = call_details.offset.min(lines.len().saturating_sub(room));
-    let right = if lines.len() > room {
-        vec![(format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()), Role::TextDim)]
-    } else {
-        Vec::new()
-    };
-    let inner = open(painter, area, &[(format!("Call details · {name}"), Role::Title)], &right);
-    for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
-        painter.row(crate::painter::line(inner, at), &row.left, &row.right);
+/// Page with the details of a call.
+pub(super) struct CallDetailsPage<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) call_details: &'a CallDetails,
+}
+
+impl Widget for CallDetailsPage<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, call_details } = self;
+        let painter = &mut Painter { buffer, theme };
+        let call = state.session.feed.call(call_details.call_id);
+        let name = call.map_or_else(|| "a call".to_owned(), named);
+        let columns = usize::from(area.width).saturating_sub(4);
+        let lines = wrapped(rows(state, call_details, call, columns), columns);
+        let room = usize::from(area.height).saturating_sub(2);
+        let offset = call_details.offset.min(lines.len().saturating_sub(room));
+        let right = if lines.len() > room {
+            vec![(
+                format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()),
+                Role::TextDim,
+            )]
+        } else {
+            Vec::new()
+        };
+        let inner = open(painter, area, &[(format!("Call details · {name}"), Role::Title)], &right);
+        painter.scrollbar(area, lines.len(), room, offset);
+        for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
+            painter.row(crate::painter::line(inner, at), &row.left, &row.right);
+        }
     }
 }
 
@@ -72,7 +88,7 @@ fn change_row(change: &SimulatedChange) -> Row {
 fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(call) = call {
-        let now = Moment { millis: state.told_millis(), motion: state.motion };
+        let now = Moment { millis: state.told_millis(), motion: state.clock.motion };
         rows.push(
             Row::new(format!("{} by {}", time_of_day(call.started_at / 1000), call.golem_id), Role::TextDim)
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),
@@ -89,7 +105,7 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
             part(&mut rows, "Memory");
-            rows.push(Row::new(format!("{} similar past trades", memory.similar), Role::Text));
+            rows.push(Row::new(words::counted(memory.similar, "similar past trade"), Role::Text));
             rows.extend(memory.changes.iter().map(|change| Row::new(change.as_str(), Role::TextStrong)));
             if memory.changes.is_empty() {
                 rows.push(Row::new("no changes because of them", Role::TextDim));
@@ -107,7 +123,7 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         transaction_rows(&mut rows, call);
         // The card of a swap already shows the address.
         let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
-        if let (Some(link), false) = (call_details::link(call, &state.page), said) {
+        if let (Some(link), false) = (call_details::link(call, &state.session.page), said) {
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         verified_rows(&mut rows, call);
@@ -152,8 +168,8 @@ fn decision_rows(rows: &mut Vec<Row>, call: &CallSeen) {
         part(rows, "Decision");
         let title = readable(asked.title.as_str(), 6);
         rows.push(Row::new(format!("{} asked: {title}", time_of_day(at / 1000)), Role::Text));
-        for reason in &asked.reasons {
-            let words = readable(&words::reason(reason), 6);
+        for reason in words::reasons(&asked.reasons) {
+            let words = readable(&reason, 6);
             rows.push(Row::new(format!("  because {words}"), Role::TextDim));
         }
         if let Some(resolved) = &call.resolved {
@@ -210,7 +226,7 @@ fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
         Some(Found::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
-                let told = trail::words(entry);
+                let told = audit_log::words(entry);
                 rows.push(Row::new(words, Role::TextDim).then(format!("  {told}"), Role::Text));
             }
         }

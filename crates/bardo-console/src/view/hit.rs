@@ -4,30 +4,46 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
-use super::{hints, layer, over, page};
+use super::header::Header;
+use super::{HintLine, layer, over, page};
 use crate::keymap::{Context, Key};
 use crate::painter::{Painter, line};
-use crate::state::State;
+use crate::state::{ClickTarget, State};
 use crate::theme::{Role, Theme};
 
 /// Number of blanks that end the text of a key.
 const GAP: usize = 2;
 
+/// What is drawn at a position.
+pub(super) fn target_at(state: &State, at: Position) -> ClickTarget {
+    let in_hints = at.y.saturating_add(1) == state.display.size.height;
+    // On a screen, only the hint line has keys; the screen handles its own clicks.
+    let has_keys = !state.display.layers.is_empty() || in_hints || state.booting();
+    ClickTarget {
+        warning: super::to_read_at(state, at),
+        key: if has_keys { key_at(state, at) } else { None },
+        next_screen: screens_at(state, at),
+        tab: super::header::tab_at(state, at),
+        waiting: waiting_at(state, at),
+    }
+}
+
 /// Key that is drawn at a position.
-pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
-    let area = Rect::new(0, 0, state.size.width, state.size.height);
+fn key_at(state: &State, at: Position) -> Option<Key> {
+    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
     if state.too_small() || !area.contains(at) {
         return None;
     }
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
-    match state.layers.last() {
+    match state.display.layers.last() {
         // Content below a dialog accepts no clicks.
         Some(top) => {
             layer(&mut painter, state, top, over(area));
-            hints(&mut painter, state, line(area, area.height.saturating_sub(1)));
+            painter.render(HintLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(1)));
         }
         None => page(&mut painter, state, area),
     }
@@ -36,14 +52,14 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
 }
 
 /// Returns true if a position belongs to the header's count of waiting requests.
-pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
-    if at.y != 0 || state.questions.is_empty() || state.too_small() {
+fn waiting_at(state: &State, at: Position) -> bool {
+    if at.y != 0 || state.session.questions.is_empty() || state.too_small() {
         return false;
     }
-    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
-    super::header::draw(&mut Painter { buffer: &mut buffer, theme: &theme }, state, area);
+    Header { theme: &theme, state }.render(area, &mut buffer);
     let is = |x: u16, mark: &str| buffer.cell(Position { x, y: 0 }).is_some_and(|cell| cell.symbol() == mark);
     let begin = (0..area.width).find(|x| is(*x, "‼"));
     let end = begin.and_then(|begin| (begin..area.width).find(|x| is(*x, ")")));
@@ -51,9 +67,9 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
 }
 
 /// Returns true if a position belongs to the hint line's screen digits or name. A click there opens the next screen.
-pub(crate) fn screens_at(state: &State, at: Position) -> bool {
-    let words = 5 + bardo_base::text::width(state.screen.name());
-    let here = state.compact() && !state.leaving && state.notice.is_none() && !state.too_small();
+fn screens_at(state: &State, at: Position) -> bool {
+    let words = 5 + bardo_base::text::width(state.display.screen.name());
+    let here = state.compact() && !state.session.leaving && state.display.notice.is_none() && !state.too_small();
     here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))
 }
 
@@ -101,8 +117,8 @@ const GAP_WORDS: &str = "  ";
 /// Key with this name, if it is bound in the current context.
 fn named(state: &State, name: &str) -> Option<Key> {
     let context = state.context();
-    let of = |row: &crate::keymap::Row| row.keys.iter().copied().find(|key| key.to_string() == name);
-    let found = state.keys.rows(context).find_map(of);
+    let of = |row: &crate::keymap::ActiveBinding| row.keys.iter().copied().find(|key| key.to_string() == name);
+    let found = state.options.keys.rows(context).find_map(of);
     // Keys of a screen's own dialog are in no table, so they are parsed by name.
     found.or_else(|| Key::named(name).filter(|_| context != Context::Page))
 }

@@ -8,56 +8,100 @@ mod hit;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
-use crate::keymap::{Action, Context, Row};
+use crate::keymap::{Action, ActiveBinding, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::screens::ScreenId;
-use crate::state::decision::Decision;
-use crate::state::{Candidate, LEAST, Layer, State};
+use crate::state::{Candidate, Input, LEAST, Layer, State};
 use crate::theme::{Role, Theme};
-use crate::widgets::decision::{DecisionModel, Fit, badge};
+use crate::widgets::decision::Decision;
+use crate::widgets::decision::{DecisionDialog, DecisionModel, VisiblePart, badge};
+use crate::widgets::text_input::TextInput;
 use bardo_base::text::{fit, width};
+
+/// Width from which the hints of a text field name the key of the help, in columns.
+const TYPING_HELP: u16 = 60;
+
+/// Widget of the whole console.
+#[derive(Debug, Clone, Copy)]
+pub struct ConsoleView<'a> {
+    state: &'a State,
+    theme: &'a Theme,
+}
+
+impl<'a> ConsoleView<'a> {
+    /// Creates the widget of the console's state.
+    pub const fn new(state: &'a State, theme: &'a Theme) -> Self {
+        Self { state, theme }
+    }
+}
+
+impl Widget for ConsoleView<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        draw(self.state, self.theme, area, buffer);
+    }
+}
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut painter = Painter { buffer, theme };
     painter.fill(area, Role::Background);
     if state.too_small() {
-        too_small(&mut painter, state, area);
+        painter.render(TooSmallView { theme: painter.theme, state }, area);
         return;
     }
     page(&mut painter, state, area);
-    for one in &state.layers {
+    for one in &state.display.layers {
         layer(&mut painter, state, one, over(area));
     }
 }
 
 /// Draws the page: header, screen, prompt and hints, without layers.
 fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
-    header::draw(painter, state, area);
+    painter.render(header::Header { theme: painter.theme, state }, area);
     let body = state.body();
     if state.booting() {
-        boot::draw(painter, state, body);
-    } else if let Some(view) = state.screens.get(state.screen) {
+        painter.render(boot::BootView { theme: painter.theme, state }, body);
+    } else if let Some(view) = state.display.screens.get(state.display.screen) {
         view.draw(&state.known_drawn(), painter, body);
     }
-    prompt(painter, state, line(area, area.height.saturating_sub(2)));
-    hints(painter, state, line(area, area.height.saturating_sub(1)));
+    painter.render(PromptLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(2)));
+    painter.render(HintLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(1)));
 }
 
 fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
-        Layer::Help { offset, of } => dialogs::help(painter, state, over, *offset, *of),
-        Layer::Quit { picked, .. } => dialogs::quit(painter, state, over, *picked),
-        Layer::Decision(shown) => decision(state, shown).draw(painter, over),
-        Layer::Hold { told, .. } => dialogs::hold(painter, state, over, told.as_ref()),
-        Layer::CallDetails(told) => call_details::draw(painter, state, told, over),
-        Layer::Palette { field, at } => dialogs::palette(painter, state, over, field, *at),
-        Layer::Confirm { title, picked, .. } => dialogs::confirm(painter, state, over, title, *picked),
+        Layer::Help { offset, of } => {
+            painter.render(dialogs::HelpDialog { theme: painter.theme, state, offset: *offset, of: *of }, over)
+        }
+        Layer::Quit { picked, .. } => {
+            painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
+        }
+        Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
+        Layer::Hold { told, .. } => {
+            painter.render(dialogs::HoldDialog { theme: painter.theme, state, told: told.as_ref() }, over)
+        }
+        Layer::CallDetails(told) => {
+            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: told }, over)
+        }
+        Layer::Palette { field, at } => {
+            painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over)
+        }
+        Layer::Confirm { title, picked, .. } => {
+            painter.render(dialogs::ConfirmDialog { theme: painter.theme, state, title, picked: *picked }, over)
+        }
     }
 }
 
-pub(crate) use hit::{key_at, screens_at, waiting_at};
+/// Input for a click on a cell.
+pub fn click(state: &State, column: u16, row: u16) -> Input {
+    Input::Click { column, row, target: hit::target_at(state, Position { x: column, y: row }) }
+}
+
+/// Input after a frame with this state was written.
+pub fn drawn(state: &State) -> Input {
+    Input::Drawn(decision_fit(state))
+}
 
 /// Area of the layers: everything but the hint line.
 fn over(area: Rect) -> Rect {
@@ -68,101 +112,110 @@ fn over(area: Rect) -> Rect {
 fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     let question = decision.shown.as_deref();
     // The name is known only for the Golem of this session; others have just an id.
-    let here = state.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
-    let call = question.and_then(|question| state.feed.call(question.call_id?));
+    let here = state.session.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
+    let call = question.and_then(|question| state.session.feed.call(question.call_id?));
     DecisionModel {
         decision,
         name: here.map(|ready| ready.name.as_str()),
-        network: state.page.network.as_ref().map(|network| network.name.as_str()),
+        network: state.session.page.network.as_ref().map(|network| network.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
         outcome: question.and_then(|question| state.outcome_of(question)),
         now: state.known().live(),
-        clock: state.now_millis,
+        clock: state.clock.now_millis,
     }
 }
 
 /// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
-pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
-    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
+fn decision_fit(state: &State) -> Option<VisiblePart> {
+    let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision(state, shown).fit(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)))
 }
 
 /// Index of the warning that is drawn at a position of the topmost approval dialog.
-pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
-    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.size.width, state.size.height)), at)
+fn to_read_at(state: &State, at: Position) -> Option<usize> {
+    let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)), at)
 }
 
-/// Screen whose tab is at a position.
-pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
-    header::tab_at(state, at)
+/// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold dialog.
+struct TooSmallView<'a> {
+    theme: &'a Theme,
+    state: &'a State,
 }
 
-/// Draws the view of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave
-/// or hold dialog.
-fn too_small(painter: &mut Painter<'_>, state: &State, area: Rect) {
-    let mut lines: Vec<StyledText> = Vec::new();
-    if let Some(money) = state.money() {
-        lines.push((money.words().to_owned(), badge(money)));
-    }
-    match state.layers.last() {
-        Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),
-        Some(Layer::Hold { .. }) => {
-            let word = if state.held() { "HELD" } else { "stopping…" };
-            lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+impl Widget for TooSmallView<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut lines: Vec<StyledText> = Vec::new();
+        if let Some(money) = state.money() {
+            lines.push((money.words().to_owned(), badge(money)));
         }
-        _ => {}
-    }
-    if !state.questions.is_empty() {
-        lines.push((format!("‼ {} wait", state.questions.len()), Role::StateCare));
-    }
-    lines.push(("too small".to_owned(), Role::Text));
-    lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
-    lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
-    for (at, piece) in (0..area.height).zip(lines) {
-        painter.pieces(line(area, at), &[piece]);
+        match state.display.layers.last() {
+            Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),
+            Some(Layer::Hold { .. }) => {
+                let word = if state.held() { "HELD" } else { "stopping…" };
+                lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+            }
+            _ => {}
+        }
+        if !state.session.questions.is_empty() {
+            lines.push((format!("‼ {} wait", state.session.questions.len()), Role::StateCare));
+        }
+        lines.push(("too small".to_owned(), Role::Text));
+        lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
+        lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
+        for (at, piece) in (0..area.height).zip(lines) {
+            painter.pieces(line(area, at), &[piece]);
+        }
     }
 }
 
-/// Draws the prompt line: the typed text if it is open, else its purpose or the newest alert.
-fn prompt(painter: &mut Painter<'_>, state: &State, place: Rect) {
-    let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
-    let room = usize::from(place.width).saturating_sub(4);
-    if let Some(field) = &state.prompt {
-        let (text, cursor) = window(field.text(), field.cursor(), room);
-        painter.pieces(place, &[(" : ".to_owned(), Role::Key), (text.clone(), Role::TextStrong)]);
-        let at = text.chars().take(cursor).collect::<String>();
-        let x = place.x.saturating_add(3).saturating_add(u16::try_from(width(&at)).unwrap_or(0));
-        let under = text.chars().nth(cursor).unwrap_or(' ').to_string();
-        painter.text(place, x, &under, Role::Frozen);
-        return;
+/// Prompt line: the typed text if it is open, else its purpose or the newest alert.
+struct PromptLine<'a> {
+    theme: &'a Theme,
+    state: &'a State,
+}
+
+impl Widget for PromptLine<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name = state.session.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
+        let room = usize::from(place.width).saturating_sub(4);
+        if let Some(field) = &state.display.prompt {
+            painter.pieces(place, &[(" : ".to_owned(), Role::Key)]);
+            let input = Rect { x: place.x.saturating_add(3), width: place.width.saturating_sub(4), ..place };
+            painter.render(TextInput::new(field, painter.theme), input);
+            return;
+        }
+        if let Some((first, _)) = notice_in_two(state, place.width) {
+            painter.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
+            return;
+        }
+        if let Some(alert) = state.fresh_alert() {
+            let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
+            painter.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
+            return;
+        }
+        if state.types_on_screen() {
+            let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
+            painter.pieces(place, &[(words, Role::TextDim)]);
+            return;
+        }
+        // In a recording and in a read-only console there is no Golem to write to.
+        let words = match state.replaying() || state.options.watch_only {
+            true => "type a command…".to_owned(),
+            false => format!("write to {name}, or type a command…"),
+        };
+        painter.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
     }
-    if let Some((first, _)) = notice_in_two(state, place.width) {
-        painter.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
-        return;
-    }
-    if let Some(alert) = state.fresh_alert() {
-        let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
-        painter.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
-        return;
-    }
-    if state.types_on_screen() {
-        let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
-        painter.pieces(place, &[(words, Role::TextDim)]);
-        return;
-    }
-    // In a recording and in a read-only console there is no Golem to write to.
-    let words = match state.replaying() || state.watch_only {
-        true => "type a command…".to_owned(),
-        false => format!("write to {name}, or type a command…"),
-    };
-    painter.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
 }
 
 /// A notice that the line of hints has no room for, beside the key that stops: its beginning, which stands in the line
 /// above, and the rest of it. `None` where it fits, and while the prompt has that line.
 fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
-    let notice = state.notice.as_ref().filter(|_| state.prompt.is_none())?;
+    let notice = state.display.notice.as_ref().filter(|_| state.display.prompt.is_none())?;
     let columns = usize::from(columns);
     let stop: Vec<StyledText> =
         state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
@@ -186,121 +239,153 @@ fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
     Some((first, rest.join(" ")))
 }
 
-/// Part of a text that fits around the cursor, and the cursor's position in it.
-fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
-    let skip = cursor.saturating_sub(room.saturating_sub(1));
-    (text.chars().skip(skip).take(room).collect(), cursor - skip)
+/// Hint line: the keys of the topmost layer.
+struct HintLine<'a> {
+    theme: &'a Theme,
+    state: &'a State,
 }
 
-/// Draws the hint line: the keys of the topmost layer. Stop, prompt and help are at the right end and dropped last. A
-/// notice or a fault comes first. A key that does not fit is left out whole; `?` lists all.
-fn hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
-    if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
-        return candidates(painter, &all, place);
-    }
-    let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
-    if context == Context::Page && state.types_on_screen() {
-        return typing_hints(painter, state, place);
-    }
-    let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
-    let mut right: Vec<StyledText> = Vec::new();
-    let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
-    // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
-    let few = state.compact() && context == Context::Page;
-    let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
-    for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
-        if !left_out(row.action) {
-            right.extend(hint(row));
+impl Widget for HintLine<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
+            return painter.render(CompletionLine { theme: painter.theme, all: &all }, place);
         }
-    }
-    // A notice that needs the whole line gets it; the keys that it displaces are in the help.
-    if state.notice.as_ref().is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
-    {
-        // The stop key is always shown.
-        right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    }
-    let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
-    if let Some(notice) = &state.notice {
-        let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
-        left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
-        left.push(("   ".to_owned(), Role::TextDim));
-    } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
-        left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
-        left.push(("   ".to_owned(), Role::TextDim));
-    } else if state.leaving {
-        left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
-    } else if state.compact() && context == Context::Page {
-        let last = state.tabs().last().map_or('8', |screen| screen.digit());
-        left.push((format!("1-{last}"), Role::Key));
-        left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
-    }
-    for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
-        if left_out(row.action) {
-            continue;
+        let context =
+            if state.session.leaving && state.display.layers.is_empty() { Context::Leaving } else { state.context() };
+        if context == Context::Page && state.types_on_screen() {
+            return painter.render(TypingHints { theme: painter.theme, state }, place);
         }
-        let mut entry = hint(row);
-        if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
-            *words = format!(" {first}  ");
+        let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
+        let mut right: Vec<StyledText> = Vec::new();
+        let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
+        // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
+        let few = state.compact() && context == Context::Page;
+        let narrow = context == Context::Typing && place.width < TYPING_HELP;
+        let left_out = |action: Action| {
+            few && matches!(action, Action::Prompt | Action::Filter) || narrow && action == Action::Help
+        };
+        for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
+            if !left_out(row.action) {
+                right.extend(hint(row));
+            }
         }
-        if !state.booting() && styled_width(&left) + styled_width(&entry) <= room {
-            left.extend(entry);
+        // A notice that needs the whole line gets it; the keys that it displaces are in the help.
+        if state
+            .display
+            .notice
+            .as_ref()
+            .is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
+        {
+            // The stop key is always shown.
+            right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
         }
-    }
-    painter.row(place, &left, &right);
-}
-
-/// Draws the hint line while a text field of the screen has the focus.
-fn typing_hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
-    let right: Vec<StyledText> =
-        state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    let room = usize::from(place.width).saturating_sub(styled_width(&right) + 5);
-    let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
-    match &state.notice {
-        Some(notice) => {
+        let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
+        if let Some(notice) = &state.display.notice {
             let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
-            left.push((fit(&rest, room).into_owned(), Role::StateCare));
+            left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
+            left.push(("   ".to_owned(), Role::TextDim));
+        } else if let (Some(fault), false) = (&state.session.page.fault, state.booting()) {
+            left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
+            left.push(("   ".to_owned(), Role::TextDim));
+        } else if state.session.leaving {
+            left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
+        } else if state.compact() && context == Context::Page {
+            let last = state.tabs().last().map_or('8', |screen| screen.digit());
+            left.push((format!("1-{last}"), Role::Key));
+            left.push((format!(" {}  ", state.display.screen.name()), Role::TextDim));
         }
-        None => left.extend([
-            ("Esc".to_owned(), Role::Key),
-            (" ends typing  ".to_owned(), Role::TextDim),
-            ("letters and digits are typed as text".to_owned(), Role::TextDim),
-        ]),
+        for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
+            if left_out(row.action) {
+                continue;
+            }
+            let mut entry = hint(row);
+            if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
+                *words = format!(" {first}  ");
+            }
+            if !state.booting() && styled_width(&left) + styled_width(&entry) <= room {
+                left.extend(entry);
+            }
+        }
+        painter.row(place, &left, &right);
     }
-    painter.row(place, &left, &right);
 }
 
-/// Draws the completions of the prompt: as many as fit and the count of the rest, or the description of a single one.
-fn candidates(painter: &mut Painter<'_>, all: &[Candidate], place: Rect) {
-    let mut pieces: Vec<StyledText> = vec![(" Tab  ".to_owned(), Role::Key)];
-    let room = usize::from(place.width).saturating_sub(6);
-    if let [one] = all {
-        pieces.push((format!("{}  ", one.word), Role::TextStrong));
-        pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
+/// Hint line while a text field of the screen has the focus.
+struct TypingHints<'a> {
+    theme: &'a Theme,
+    state: &'a State,
+}
+
+impl Widget for TypingHints<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let right: Vec<StyledText> =
+            state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+        let room = usize::from(place.width).saturating_sub(styled_width(&right) + 5);
+        let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
+        match &state.display.notice {
+            Some(notice) => {
+                let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
+                left.push((fit(&rest, room).into_owned(), Role::StateCare));
+            }
+            None => left.extend([
+                ("Esc".to_owned(), Role::Key),
+                (" ends typing  ".to_owned(), Role::TextDim),
+                ("letters and digits are typed as text".to_owned(), Role::TextDim),
+            ]),
+        }
+        let keys: [StyledText; 2] = [("  F1".to_owned(), Role::Key), (" keys".to_owned(), Role::TextDim)];
+        if state.display.notice.is_none() && styled_width(&left) + styled_width(&keys) <= room {
+            left.extend(keys);
+        }
+        painter.row(place, &left, &right);
+    }
+}
+
+/// Completions of the prompt: as many as fit and the count of the rest, or the description of a single one.
+struct CompletionLine<'a> {
+    theme: &'a Theme,
+    all: &'a [Candidate],
+}
+
+impl Widget for CompletionLine<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, all } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut pieces: Vec<StyledText> = vec![(" Tab  ".to_owned(), Role::Key)];
+        let room = usize::from(place.width).saturating_sub(6);
+        if let [one] = all {
+            pieces.push((format!("{}  ", one.word), Role::TextStrong));
+            pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
+            painter.pieces(place, &pieces);
+            return;
+        }
+        for (at, one) in all.iter().enumerate() {
+            let left = format!("and {} more", all.len() - at);
+            if styled_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
+                pieces.push((left, Role::TextDim));
+                break;
+            }
+            pieces.push((format!("{}  ", one.word), Role::Text));
+        }
         painter.pieces(place, &pieces);
-        return;
     }
-    for (at, one) in all.iter().enumerate() {
-        let left = format!("and {} more", all.len() - at);
-        if styled_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
-            pieces.push((left, Role::TextDim));
-            break;
-        }
-        pieces.push((format!("{}  ", one.word), Role::Text));
-    }
-    painter.pieces(place, &pieces);
 }
 
-pub(crate) fn hint(row: &Row) -> Vec<StyledText> {
+pub(crate) fn hint(row: &ActiveBinding) -> Vec<StyledText> {
     let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }
 
 #[cfg(test)]
-mod asked;
-#[cfg(test)]
 mod keyed;
 #[cfg(test)]
 mod pictures;
+#[cfg(test)]
+mod request_tests;
 #[cfg(test)]
 mod styles;
 #[cfg(test)]

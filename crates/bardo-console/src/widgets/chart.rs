@@ -4,7 +4,12 @@
 
 use std::cmp::Ordering;
 
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
+use ratatui::style::Color;
+use ratatui::symbols::Marker;
+use ratatui::widgets::Widget;
+use ratatui::widgets::canvas::{self, Canvas};
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 
@@ -13,29 +18,31 @@ use super::figure::percent;
 use super::paint::{Group, Row, chosen, rows, wrapped};
 use crate::format::{grouped, sparkline};
 use crate::painter::{Painter, StyledText, line};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use bardo_base::text::width;
 
 /// Minimum length of the line of marks before its legend, in columns.
 const LEAST_LINE: usize = 8;
 
-/// Maximum number of dots per side of a canvas.
+/// Maximum number of dots per side of a curve.
 const MOST: usize = 4096;
 
-/// Grid of dots, two per column and four per row.
+/// Curve in braille dots, two per column and four per row, with marks over it. The library draws it.
+///
+/// Its points are positions of dots instead of values, because the marks and labels beside a curve need the cell that a
+/// value is drawn in.
 #[derive(Debug, Clone)]
-pub struct Canvas {
+pub struct Curve {
     columns: usize,
     rows: usize,
-    cells: Vec<u8>,
-    over: Vec<(usize, usize, char, Role)>,
+    strokes: Vec<[(usize, usize); 2]>,
+    marks: Vec<(usize, usize, char, Role)>,
 }
 
-impl Canvas {
-    /// Creates an empty canvas with this number of character columns and rows.
+impl Curve {
+    /// Creates an empty curve with this number of character columns and rows.
     pub fn new(columns: usize, rows: usize) -> Self {
-        let (columns, rows) = (columns.min(MOST / 2), rows.min(MOST / 4));
-        Self { columns, rows, cells: vec![0; columns * rows], over: Vec::new() }
+        Self { columns: columns.min(MOST / 2), rows: rows.min(MOST / 4), strokes: Vec::new(), marks: Vec::new() }
     }
 
     /// Number of dots horizontally and vertically.
@@ -43,62 +50,83 @@ impl Canvas {
         (self.columns * 2, self.rows * 4)
     }
 
-    /// Sets a dot, counted from the upper left. A dot outside the canvas is ignored.
-    pub fn dot(&mut self, x: usize, y: usize) {
-        if x / 2 >= self.columns || y / 4 >= self.rows {
-            return;
-        }
-        let bit = match (x % 2, y % 4) {
-            (0, 0) => 0x01,
-            (0, 1) => 0x02,
-            (0, 2) => 0x04,
-            (0, _) => 0x40,
-            (_, 0) => 0x08,
-            (_, 1) => 0x10,
-            (_, 2) => 0x20,
-            _ => 0x80,
-        };
-        if let Some(cell) = self.cells.get_mut(y / 4 * self.columns + x / 2) {
-            *cell |= bit;
-        }
-    }
-
-    /// Draws a straight line between two dots.
+    /// Adds a straight line between two dots, counted from the upper left.
     pub fn stroke(&mut self, from: (usize, usize), to: (usize, usize)) {
-        let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).min(MOST);
-        let between = |from: usize, to: usize, step: usize| {
-            let far = from.abs_diff(to) * step;
-            let moved = (far + steps / 2).checked_div(steps).unwrap_or(0);
-            if to >= from { from + moved } else { from - moved }
-        };
-        for step in 0..=steps {
-            self.dot(between(from.0, to.0, step), between(from.1, to.1, step));
-        }
+        self.strokes.push([from, to]);
     }
 
     /// Puts a character over the dots of a cell.
     pub fn mark(&mut self, column: usize, row: usize, character: char, role: Role) {
-        self.over.push((column, row, character, role));
+        self.marks.push((column, row, character, role));
     }
 
-    /// Pieces of one row of characters.
-    pub fn row(&self, row: usize) -> Vec<StyledText> {
-        let mut pieces: Vec<StyledText> = Vec::new();
-        for column in 0..self.columns {
-            let dots = self.cells.get(row * self.columns + column).copied().unwrap_or(0);
-            let over = self.over.iter().rev().find(|mark| mark.0 == column && mark.1 == row);
-            let (character, role) = match over {
-                Some((.., character, role)) => (*character, *role),
-                None if dots == 0 => (' ', Role::Chart),
-                None => (char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '), Role::Chart),
-            };
-            match pieces.last_mut() {
-                Some(last) if last.1 == role => last.0.push(character),
-                _ => pieces.push((character.to_string(), role)),
+    /// Draws the curve at the upper left of an area.
+    pub fn render(&self, painter: &mut Painter<'_>, area: Rect) {
+        let place = Rect { width: size(self.columns), height: size(self.rows), ..area }.intersection(area);
+        let place = place.intersection(painter.buffer.area);
+        let style = painter.theme.style(Role::Chart);
+        painter.buffer.set_style(place, style);
+        self.dot(place, style.fg.unwrap_or_default(), painter.buffer);
+        for (column, row, character, role) in &self.marks {
+            let at = line(place, size(*row));
+            painter.text(at, at.x.saturating_add(size(*column)), &character.to_string(), *role);
+        }
+    }
+
+    /// Draws the dots into an area of the curve's size.
+    fn dot(&self, place: Rect, color: Color, buffer: &mut Buffer) {
+        if place.is_empty() {
+            return;
+        }
+        let (across, down) = self.dots();
+        let float = |at: usize| at.to_f64().unwrap_or(0.0);
+        let (right, bottom) = (float(across.saturating_sub(1)), float(down.saturating_sub(1)));
+        Canvas::default()
+            .marker(Marker::Braille)
+            .x_bounds([0.0, right])
+            .y_bounds([0.0, bottom])
+            .paint(|context| {
+                for [from, to] in &self.strokes {
+                    let (x1, y1) = (float(from.0), bottom - float(from.1));
+                    let (x2, y2) = (float(to.0), bottom - float(to.1));
+                    context.draw(&canvas::Line { x1, y1, x2, y2, color });
+                }
+            })
+            .render(place, buffer);
+    }
+
+    /// Rows of the curve as pieces, for a card whose rows wrap and are counted.
+    pub fn rows(&self) -> Vec<Vec<StyledText>> {
+        let area = Rect::new(0, 0, size(self.columns), size(self.rows));
+        let mut buffer = Buffer::empty(area);
+        self.dot(area, Color::Reset, &mut buffer);
+        for (column, row, character, _) in &self.marks {
+            if let Some(cell) = buffer.cell_mut((size(*column), size(*row))) {
+                cell.set_char(*character);
             }
         }
-        pieces
+        let role_at = |column: usize, row: usize| {
+            let mark = self.marks.iter().rev().find(|mark| (mark.0, mark.1) == (column, row));
+            mark.map_or(Role::Chart, |(.., role)| *role)
+        };
+        let row = |(at, cells): (usize, &[Cell])| {
+            let mut pieces: Vec<StyledText> = Vec::new();
+            for (column, cell) in cells.iter().enumerate() {
+                let role = role_at(column, at);
+                match pieces.last_mut() {
+                    Some(last) if last.1 == role => last.0.push_str(cell.symbol()),
+                    _ => pieces.push((cell.symbol().to_owned(), role)),
+                }
+            }
+            pieces
+        };
+        buffer.content.chunks(self.columns.max(1)).enumerate().map(row).collect()
     }
+}
+
+/// Number of cells, at most the largest that a terminal can have.
+fn size(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
 }
 
 /// Index of a value between two bounds, scaled to `count` places. The middle if the bounds are equal or the value is
@@ -116,7 +144,7 @@ pub fn place(value: f64, low: f64, high: f64, count: usize) -> usize {
 
 /// Time range of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Range {
+pub enum TimeRange {
     /// The last 15 minutes.
     #[default]
     Quarter,
@@ -128,7 +156,7 @@ pub enum Range {
     All,
 }
 
-impl Range {
+impl TimeRange {
     /// Display text of the range.
     pub const fn words(self) -> &'static str {
         match self {
@@ -204,7 +232,7 @@ pub struct ChartModel {
     /// Digits after the decimal point.
     pub places: u32,
     /// Time range to show.
-    pub range: Range,
+    pub range: TimeRange,
     /// Minimum distance between the lowest and the highest line, in basis points of the newest value. Prevents tiny
     /// changes from looking like a fall.
     pub least_span_bps: u32,
@@ -249,9 +277,33 @@ impl ChartModel {
     }
 }
 
-/// Draws the curve between its lowest and highest value. In one line it draws the newest figure and a sparkline.
-pub fn draw(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
-    let area = area.intersection(painter.buffer.area);
+/// Widget of a chart: the curve between its lowest and highest value. In one line it is the newest figure and a
+/// sparkline.
+///
+/// The library's `Chart` draws an axis line and keeps room for its labels. Here the labels stand beside the curve, and
+/// the line below it has the marks of events.
+#[derive(Debug, Clone, Copy)]
+pub struct LineChart<'a> {
+    model: &'a ChartModel,
+    theme: &'a Theme,
+    now: Moment,
+}
+
+impl<'a> LineChart<'a> {
+    /// Creates the widget of a chart at a moment.
+    pub const fn new(model: &'a ChartModel, theme: &'a Theme, now: Moment) -> Self {
+        Self { model, theme, now }
+    }
+}
+
+impl Widget for LineChart<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let area = area.intersection(buffer.area);
+        draw(self.model, &mut Painter { buffer, theme: self.theme }, area, self.now);
+    }
+}
+
+fn draw(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
     let shown = chart.shown(now);
     if area.is_empty() {
         return;
@@ -273,8 +325,8 @@ pub fn draw(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Mome
     let gutter = if gutter * 2 > columns { 0 } else { gutter };
     let marked = area.height >= 3 && (!chart.marks.is_empty() || !chart.legend.is_empty());
     let lines = usize::from(area.height) - usize::from(marked);
-    let mut canvas = Canvas::new(columns - gutter, lines);
-    let (across, down) = canvas.dots();
+    let mut curve = Curve::new(columns - gutter, lines);
+    let (across, down) = curve.dots();
     let start = match chart.range.millis() {
         // A curve younger than its range starts at the left.
         Some(span) => shown.first().map_or(0, |(at, _)| *at).max(chart.end(now).saturating_sub(span)),
@@ -293,12 +345,12 @@ pub fn draw(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Mome
         for value in [first.1, low, high, last.1] {
             let dot = (x(first.0), y(value));
             if before != Some(dot) {
-                canvas.stroke(before.unwrap_or(dot), dot);
+                curve.stroke(before.unwrap_or(dot), dot);
                 before = Some(dot);
             }
         }
     }
-    canvas.mark(x(last.0) / 2, y(last.1) / 4, '●', Role::ChartMark);
+    curve.mark(x(last.0) / 2, y(last.1) / 4, '●', Role::ChartMark);
     for at in 0..lines {
         let label = match at {
             0 => labels.first(),
@@ -311,9 +363,9 @@ pub fn draw(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Mome
         {
             painter.text(place, place.x, label, Role::TextDim);
         }
-        let shift = u16::try_from(gutter).unwrap_or(0);
-        painter.pieces(Rect { x: place.x + shift, width: place.width.saturating_sub(shift), ..place }, &canvas.row(at));
     }
+    let shift = u16::try_from(gutter).unwrap_or(0);
+    curve.render(painter, Rect { x: area.x + shift, width: area.width.saturating_sub(shift), ..area });
     if marked {
         let mut base = vec!['·'; columns - gutter];
         for mark in chart.marks.iter().filter(|mark| mark.at >= start && mark.at <= end) {
@@ -387,14 +439,16 @@ mod tests {
 
     #[test]
     fn dots_are_where_they_are_set() {
-        let mut canvas = Canvas::new(2, 1);
-        canvas.dot(0, 0);
-        canvas.dot(3, 3);
-        canvas.dot(9, 9);
-        assert_eq!(canvas.row(0), [("⠁⢀".to_owned(), Role::Chart)]);
-        let mut canvas = Canvas::new(2, 1);
-        canvas.stroke((0, 3), (3, 0));
-        assert_eq!(canvas.row(0), [("⡠⠊".to_owned(), Role::Chart)]);
+        let mut curve = Curve::new(2, 1);
+        curve.stroke((0, 0), (0, 0));
+        curve.stroke((3, 3), (3, 3));
+        assert_eq!(curve.rows(), [[("⠁⢀".to_owned(), Role::Chart)]]);
+        let mut curve = Curve::new(2, 1);
+        curve.stroke((0, 3), (3, 0));
+        assert_eq!(curve.rows(), [[("⡠⠊".to_owned(), Role::Chart)]]);
+        curve.mark(1, 0, '●', Role::ChartMark);
+        assert_eq!(curve.rows(), [[("⡠".to_owned(), Role::Chart), ("●".to_owned(), Role::ChartMark)]]);
+        assert_eq!(Curve::new(0, 0).rows(), Vec::<Vec<StyledText>>::new());
     }
 
     #[test]
@@ -404,10 +458,9 @@ mod tests {
         // Each column has a hundred points: the first and the last at the bottom, one at the top.
         let value = |at: u64| Decimal::from(if at % 100 == 50 { 109 } else { 101 });
         let points = (0..2_400).map(|at| (at, value(at))).collect();
-        let model = ChartModel { points, range: Range::All, ..ChartModel::default() };
+        let model = ChartModel { points, range: TimeRange::All, ..ChartModel::default() };
         let mut buffer = ratatui::buffer::Buffer::empty(area);
-        let mut painter = Painter { buffer: &mut buffer, theme: &theme };
-        draw(&model, &mut painter, area, Moment { millis: 2_400, motion: false });
+        LineChart::new(&model, &theme, Moment { millis: 2_400, motion: false }).render(area, &mut buffer);
         let drawn: Vec<&str> =
             buffer.content.chunks(12).flat_map(|row| &row[4..11]).map(|cell| cell.symbol()).collect();
         assert!(drawn.iter().all(|cell| *cell == "⣿"), "{drawn:?}");
@@ -434,12 +487,12 @@ mod tests {
         let now = Moment { millis: 10_000_000, motion: true };
         let said = |chart: &ChartModel| chart.newest(now).into_iter().map(|(text, _)| text).collect::<String>();
         assert_eq!(said(&chart), "$110 = 0.00 %");
-        chart.range = Range::Hour;
+        chart.range = TimeRange::Hour;
         assert_eq!(said(&chart), "$110 ▲ 10.00 %");
-        chart.range = Range::All;
+        chart.range = TimeRange::All;
         assert_eq!(said(&chart), "$110 ▲ 120.00 %");
-        assert_eq!(Range::Quarter.longer().longer().longer().longer(), Range::All);
-        assert_eq!(Range::All.shorter().shorter().shorter().shorter(), Range::Quarter);
+        assert_eq!(TimeRange::Quarter.longer().longer().longer().longer(), TimeRange::All);
+        assert_eq!(TimeRange::All.shorter().shorter().shorter().shorter(), TimeRange::Quarter);
     }
 
     #[test]

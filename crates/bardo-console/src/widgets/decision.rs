@@ -1,10 +1,15 @@
 //! Approval dialog: an approval request with its answers. The answers are always visible, and title and reason if there
 //! is room. The rest scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
 
+mod dialog_state;
+mod password_input;
 mod rows;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
+pub use dialog_state::{AnswerForm, Decision, DecisionOutcome, GUARD_MILLIS};
 use rows::{asked, body, brief_body, heading, raw, scope_rows};
 pub use rows::{ends_words, question_brief, question_line};
 
@@ -12,11 +17,11 @@ use super::Moment;
 use super::dialog::{inside, middle, open};
 use super::figure::readable;
 use super::paint::{Row, wrapped};
-use super::words::reason;
+use super::words::reasons;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::{Painter, StyledText, styled_width};
-use crate::state::decision::Decision;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
+use crate::widgets::text_field::TextField;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
 use bardo_base::format::nearest_cent;
 use bardo_base::id::GolemId;
@@ -52,7 +57,7 @@ const WITH_IDS: usize = 76;
 const LEAST_BODY: usize = 4;
 
 /// Layout of the dialog.
-struct Layout {
+struct DialogLayout {
     /// Remaining validity, if the upper edge has room for it.
     edge: Vec<StyledText>,
     /// Title in the upper edge.
@@ -73,7 +78,7 @@ struct Layout {
 
 /// Visible part of the dialog, which counts as seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fit {
+pub struct VisiblePart {
     /// Width that the lines are wrapped to, in columns.
     pub columns: usize,
     /// Total number of lines of title and body, whichever of them scrolls.
@@ -119,7 +124,7 @@ pub(crate) fn badge(money: Money) -> Role {
     }
 }
 
-fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
+fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
     let decision = model.decision;
     let question = decision.shown.as_deref()?;
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
@@ -189,7 +194,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     }
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    Some(Layout {
+    Some(DialogLayout {
         edge,
         title,
         heading,
@@ -219,7 +224,7 @@ fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, hei
 
 impl DecisionModel<'_> {
     /// Visible part of the dialog; `None` if no line of the body is visible or the answers are incomplete.
-    pub fn fit(&self, area: Rect) -> Option<Fit> {
+    pub fn fit(&self, area: Rect) -> Option<VisiblePart> {
         fit(*self, area)
     }
 
@@ -232,14 +237,30 @@ impl DecisionModel<'_> {
     pub fn height(&self, width: u16) -> u16 {
         layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
     }
+}
 
-    /// Draws the dialog into an area.
-    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
-        draw(*self, painter, area);
+/// Widget of the approval dialog, centred in its area.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionDialog<'a> {
+    model: DecisionModel<'a>,
+    theme: &'a Theme,
+}
+
+impl<'a> DecisionDialog<'a> {
+    /// Creates the widget of a dialog.
+    pub const fn new(model: DecisionModel<'a>, theme: &'a Theme) -> Self {
+        Self { model, theme }
     }
 }
 
-fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
+impl Widget for DecisionDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let area = area.intersection(buffer.area);
+        draw(self.model, &mut Painter { buffer, theme: self.theme }, area);
+    }
+}
+
+fn fit(model: DecisionModel<'_>, area: Rect) -> Option<VisiblePart> {
     let laid = layout(model, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
     let columns = usize::from(laid.inner.width);
@@ -247,7 +268,7 @@ fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     // stay the same whether the title is fixed or scrolls.
     let above = laid.head.len() + usize::from(laid.heading.is_some());
     let (lines, first) = (above + laid.middle.len(), above + laid.offset);
-    (shown > 0).then_some(Fit { columns, lines, above, first, shown, raw: model.decision.raw })
+    (shown > 0).then_some(VisiblePart { columns, lines, above, first, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
@@ -267,7 +288,7 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let area = area.intersection(painter.buffer.area);
     let decision = model.decision;
     let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
-    let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
+    let DialogLayout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
     let (foot_first, foot_room) = (laid.foot_first, laid.foot_room);
     let inner = open(painter, place, &upper, &edge);
     let mut y = inner.y;
@@ -334,7 +355,7 @@ fn rule(painter: &mut Painter<'_>, place: Rect, y: u16, title: &[StyledText], ri
     if y >= place.bottom() {
         return;
     }
-    painter.division(Rect { y, height: 1, ..place }, title, &right, Role::DialogBorder);
+    painter.division(place, y, title, &right, Role::DialogBorder);
 }
 
 fn picked(decision: &Decision) -> Vec<StyledText> {
@@ -437,7 +458,7 @@ fn head(model: DecisionModel<'_>, question: &Question, brief: bool) -> Vec<Row> 
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why), places)).collect();
+    let reasons: Vec<String> = reasons(&question.reasons).iter().map(|why| readable(why, places)).collect();
     let mut why = Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog);
     if let (Some(waits), None) = (waits(model.now, question), decision.ended_at) {
         why = why.end(waits, Role::TextDim);
@@ -570,6 +591,27 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     rows
 }
 
+/// Text of the focused field with its cursor and selection. Drawn as pieces instead of the library's widget, because the
+/// rows of the dialog wrap and all lines of a long reason must be readable.
+fn edited(field: &TextField) -> Vec<StyledText> {
+    let (cursor, selected) = (field.cursor(), field.selection().unwrap_or(0..0));
+    let mut pieces: Vec<StyledText> = Vec::new();
+    for (at, character) in field.text().chars().enumerate() {
+        if at == cursor {
+            pieces.push((CURSOR.to_owned(), Role::Key));
+        }
+        let role = if selected.contains(&at) { Role::Frozen } else { Role::Selection };
+        match pieces.last_mut() {
+            Some(last) if last.1 == role => last.0.push(character),
+            _ => pieces.push((character.to_string(), role)),
+        }
+    }
+    if cursor >= field.text().chars().count() {
+        pieces.push((CURSOR.to_owned(), Role::Key));
+    }
+    pieces
+}
+
 /// Message about the last key, or about the remaining guard time.
 fn said(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
@@ -601,14 +643,13 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         rows.push(Row::new(kind, Role::TextStrong));
         for (at, (label, field)) in form.fields.iter().enumerate() {
             let here = at == form.at;
-            let cursor = if here { CURSOR } else { "" };
-            let role = if here { Role::Selection } else { Role::Dialog };
-            rows.push(
-                Row::new(format!("{label}: "), Role::TextDim)
-                    .then(field.text().to_owned(), role)
-                    .then(cursor, Role::Key)
-                    .kept(),
-            );
+            let mut row = Row::new(format!("{label}: "), Role::TextDim).kept();
+            if here {
+                row.left.extend(edited(field));
+            } else {
+                row = row.then(field.text(), Role::Dialog);
+            }
+            rows.push(row);
         }
         if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
             rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));

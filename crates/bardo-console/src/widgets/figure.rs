@@ -5,6 +5,7 @@ use rust_decimal::Decimal;
 
 use super::Moment;
 use super::paint::Row;
+use super::words::counted;
 use crate::format::{age, grouped, time_of_day};
 use crate::theme::Role;
 use bardo_base::text::SafeText;
@@ -242,7 +243,7 @@ pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
 pub(super) fn memory_rows(memory: Option<&(u32, Vec<SafeText>)>) -> Vec<Row> {
     let Some((similar, changes)) = memory else { return Vec::new() };
     if changes.is_empty() {
-        let words = format!("{similar} similar trades, no changes");
+        let words = format!("{}, no changes", counted(*similar, "similar trade"));
         return vec![Row::new("memory: ", Role::TextDim).then(words, Role::TextDim)];
     }
     let row = |change: &SafeText| Row::new("memory: ", Role::TextDim).then(change.as_str(), Role::Text);

@@ -1,7 +1,8 @@
-//! Widgets: cards, gauges, charts and the sprite. Each is a plain model that is drawn into an area of any size.
+//! Widgets: cards, gauges, charts and the sprite. Each implements ratatui's `Widget` for a plain view model, and works in
+//! an area of any size.
 //!
-//! Models are folded from events and tool responses, and do not depend on the console. Any program with a ratatui
-//! buffer and a [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). The height of the area selects
+//! Models are folded from events and tool responses, and do not depend on the console. Any ratatui program with a
+//! [`Theme`](crate::theme::Theme) can draw them (`examples/widgets.rs`). The height of the area selects
 //! one of three sizes of a card: one line, short (up to five lines), or full. Content that does not fit is counted,
 //! never cut silently.
 
@@ -23,13 +24,18 @@ pub mod samples;
 pub mod sprite;
 pub mod status;
 pub mod swap;
+pub mod table;
+pub mod text_field;
+pub mod text_input;
 pub mod words;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 
 use super::painter::{Painter, styled_width};
-use super::theme::Role;
-use paint::{Line, Row, Title};
+use super::theme::{Role, Theme};
+use paint::{CardLine, Row, Title};
 
 /// Moment for which a widget is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +63,7 @@ pub struct CardKeys {
 /// Content of a card in each of its sizes.
 pub trait CardView {
     /// Content of the one-line form.
-    fn line(&self, now: Moment) -> Line;
+    fn line(&self, now: Moment) -> CardLine;
     /// Title and status on the upper edge.
     fn title(&self, now: Moment) -> Title;
     /// Content of the short form, at most three lines.
@@ -76,33 +82,75 @@ pub trait CardView {
 const SHORT_LINES: u16 = 5;
 
 /// All rows of a full card, with the keys that act on it.
-pub fn all_rows(card: &impl CardView, now: Moment, columns: usize, keys: CardKeys) -> Vec<Row> {
+pub fn all_rows<M: CardView + ?Sized>(card: &M, now: Moment, columns: usize, keys: CardKeys) -> Vec<Row> {
     let mut rows = card.full(now, columns);
     rows.extend(card.last(now, keys));
     rows
 }
 
-/// Draws a card without key hints. The height of the area selects the one-line, short or full form.
-pub fn draw(card: &impl CardView, painter: &mut Painter<'_>, area: Rect, now: Moment) {
-    draw_with(card, painter, area, now, CardKeys::default());
+/// Widget of a card: a view model, drawn at a moment in the styles of a theme. The height of the area selects the
+/// one-line, short or full form.
+///
+/// `frame.render_widget(QuoteCard::new(&model, &theme, now), area)` draws a quote in any ratatui program.
+#[derive(Debug)]
+pub struct Card<'a, M: ?Sized> {
+    model: &'a M,
+    theme: &'a Theme,
+    now: Moment,
+    keys: CardKeys,
 }
 
-/// Draws a card like [`draw`], with hints for the keys that act on it.
-pub fn draw_with(card: &impl CardView, painter: &mut Painter<'_>, area: Rect, now: Moment, keys: CardKeys) {
-    let area = area.intersection(painter.buffer.area);
-    if area.is_empty() {
-        return;
+/// Card of a quote.
+pub type QuoteCard<'a> = Card<'a, quote::QuoteModel>;
+/// Card of a swap: its checks, execution steps and result.
+pub type SwapProgress<'a> = Card<'a, swap::SwapModel>;
+/// Card of an auction order.
+pub type OrderCard<'a> = Card<'a, order::OrderModel>;
+/// Card of a bridge order: two chains and the fillers between them.
+pub type CrossChainProgress<'a> = Card<'a, bridge::BridgeModel>;
+/// Card of an allowance.
+pub type AllowanceChip<'a> = Card<'a, allowance::AllowanceModel>;
+
+impl<'a, M: CardView + ?Sized> Card<'a, M> {
+    /// Creates the widget of a card without key hints.
+    pub fn new(model: &'a M, theme: &'a Theme, now: Moment) -> Self {
+        Self { model, theme, now, keys: CardKeys::default() }
     }
-    match area.height {
-        1 => paint::one_line(painter, area, card.line(now), now),
-        2..=SHORT_LINES => {
-            let columns = usize::from(area.width).saturating_sub(4);
-            let rows = opening(card.short(now), columns, keys);
-            paint::card(painter, area, card.title(now), rows, card.edge(now));
+
+    /// Adds hints for the keys that act on the card.
+    #[must_use]
+    pub fn keys(self, keys: CardKeys) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Number of lines of the full card at this width, in columns.
+    pub fn height(&self, width: u16) -> u16 {
+        let columns = usize::from(width).saturating_sub(4);
+        let rows = all_rows(self.model, self.now, columns, self.keys);
+        // A lower card would be drawn in its short form.
+        paint::card_height(width, self.model.title(self.now), rows).max(SHORT_LINES + 1)
+    }
+}
+
+impl<M: CardView + ?Sized> Widget for Card<'_, M> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let area = area.intersection(buffer.area);
+        if area.is_empty() {
+            return;
         }
-        _ => {
-            let columns = usize::from(area.width).saturating_sub(4);
-            paint::card(painter, area, card.title(now), all_rows(card, now, columns, keys), card.edge(now));
+        let (card, now) = (self.model, self.now);
+        let painter = &mut Painter { buffer, theme: self.theme };
+        let columns = usize::from(area.width).saturating_sub(4);
+        match area.height {
+            1 => paint::one_line(painter, area, card.line(now), now),
+            2..=SHORT_LINES => {
+                let rows = opening(card.short(now), columns, self.keys);
+                paint::card(painter, area, card.title(now), rows, card.edge(now));
+            }
+            _ => {
+                let rows = all_rows(card, now, columns, self.keys);
+                paint::card(painter, area, card.title(now), rows, card.edge(now));
+            }
         }
     }
 }
@@ -121,18 +169,6 @@ fn opening(mut rows: Vec<Row>, columns: usize, keys: CardKeys) -> Vec<Row> {
 /// Row with a key and its effect appended.
 fn keyed(row: Row, key: &str, does: &str) -> Row {
     row.then(format!("  {key}"), Role::Key).then(format!(" {does}"), Role::TextDim)
-}
-
-/// Number of lines of the full card at this width, without key hints.
-pub fn height(card: &impl CardView, width: u16, now: Moment) -> u16 {
-    height_with(card, width, now, CardKeys::default())
-}
-
-/// Number of lines of the full card at this width, with hints for the keys that act on it.
-pub fn height_with(card: &impl CardView, width: u16, now: Moment, keys: CardKeys) -> u16 {
-    let columns = usize::from(width).saturating_sub(4);
-    // A lower card would be drawn in its short form.
-    paint::card_height(width, card.title(now), all_rows(card, now, columns, keys)).max(SHORT_LINES + 1)
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
+use ratatui::widgets::Widget;
 use serde::Deserialize;
 
 use super::Moment;
 use crate::painter::{Painter, line};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use bardo_base::fabric::SpriteState;
 use bardo_base::model::Phase;
 use bardo_base::text::width;
@@ -82,10 +84,33 @@ pub fn next_change_millis(model: &SpriteModel, now: Moment) -> Option<u64> {
     (now.motion && frames > 1).then(|| (now.millis / step + 1) * step)
 }
 
-/// Draws the sprite at the upper left of an area. In fewer than ten columns or four lines it is a face, and if the face
-/// does not fit, a single character of it.
-pub fn draw(model: &SpriteModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
-    let area = area.intersection(painter.buffer.area);
+/// Widget of the sprite, drawn at the upper left of its area. In fewer than ten columns or four lines it is a face, and if
+/// the face does not fit, a single character of it.
+///
+/// The library has no pictures: its `Canvas` draws shapes. The art is data with a role for each pixel, and letters where
+/// there are no colours.
+#[derive(Debug, Clone, Copy)]
+pub struct Sprite<'a> {
+    model: SpriteModel,
+    theme: &'a Theme,
+    now: Moment,
+}
+
+impl<'a> Sprite<'a> {
+    /// Creates the widget of the sprite at a moment.
+    pub const fn new(model: SpriteModel, theme: &'a Theme, now: Moment) -> Self {
+        Self { model, theme, now }
+    }
+}
+
+impl Widget for Sprite<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let area = area.intersection(buffer.area);
+        draw(&self.model, &mut Painter { buffer, theme: self.theme }, area, self.now);
+    }
+}
+
+fn draw(model: &SpriteModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
     let Some(pose) = ART.states.get(&model.state) else { return };
     let body = phase_role(model.phase);
     let letters = model.letters || painter.theme.style(body).fg.is_none();

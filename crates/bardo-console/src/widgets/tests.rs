@@ -8,21 +8,29 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use super::card::CallCard;
-use super::decision::DecisionModel;
+use super::chart::LineChart;
+use super::decision::{DecisionDialog, DecisionModel};
+use super::gauge::GaugeLine;
 use super::order::OrderModel;
 use super::paint::Row;
 use super::plain::PlainModel;
 use super::quote::QuoteModel;
 use super::samples::{self, NOW, START_MILLIS};
-use super::status::Status;
+use super::sprite::Sprite;
+use super::status::CardStatus;
 use super::swap::{StepState, SwapModel};
-use super::{CardView, Moment, allowance, chart, draw, gauge, height, sprite};
+use super::text_input::TextInput;
+use super::{Card as CardWidget, CardView, Moment, allowance, sprite};
+use crate::keymap::Key;
 use crate::painter::Painter;
 use crate::theme::{Depth, Role, Theme};
+use crate::widgets::decision::Decision;
+use crate::widgets::text_field::TextField;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::*;
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, corpus};
+use bardo_session::questions::About;
 
 mod hostile;
 mod swaps;
@@ -46,7 +54,16 @@ fn drawn_with(theme: &Theme, (width, height): (u16, u16), drawing: impl FnOnce(&
 }
 
 fn drawn(card: &CallCard, width: u16, height: u16) -> Buffer {
-    drawn_with(&theme("dark"), (width, height), |painter, area| draw(card, painter, area, NOW))
+    drawn_with(&theme("dark"), (width, height), |painter, area| render(card, painter, area, NOW))
+}
+
+fn render(card: &CallCard, painter: &mut Painter<'_>, area: Rect, now: Moment) {
+    painter.render(CardWidget::new(card, painter.theme, now), area);
+}
+
+/// Number of lines of a full card at this width.
+fn lines(card: &CallCard, width: u16) -> u16 {
+    CardWidget::new(card, &theme("dark"), NOW).height(width)
 }
 
 /// Every state of a widget at one width, each in full and in one line.
@@ -55,7 +72,7 @@ fn gallery(widget: &str, width: u16) -> String {
     for (name, state, card) in samples::cards() {
         if name == widget {
             text.push_str(&format!("── {state}\n"));
-            text.push_str(&text_of(&drawn(&card, width, height(&card, width, NOW))));
+            text.push_str(&text_of(&drawn(&card, width, lines(&card, width))));
             text.push('\n');
             text.push_str(&text_of(&drawn(&card, width, 5)));
             text.push('\n');
@@ -87,7 +104,9 @@ fn gauges_charts_and_the_sprite_as_pictures() {
     let mut text = String::new();
     for width in [40, 80, 20, 9] {
         for one in samples::gauges() {
-            let buffer = drawn_with(&theme("dark"), (width, 1), |painter, area| gauge::draw(&one, painter, area, 7));
+            let buffer = drawn_with(&theme("dark"), (width, 1), |painter, area| {
+                painter.render(GaugeLine::new(&one, painter.theme, 7), area)
+            });
             text.push_str(&text_of(&buffer));
             text.push('\n');
         }
@@ -96,8 +115,9 @@ fn gauges_charts_and_the_sprite_as_pictures() {
     let mut text = String::new();
     for (width, lines) in [(80, 8), (40, 4), (120, 1), (12, 3)] {
         for model in [samples::chart(), samples::empty_chart()] {
-            let buffer =
-                drawn_with(&theme("dark"), (width, lines), |painter, area| chart::draw(&model, painter, area, NOW));
+            let buffer = drawn_with(&theme("dark"), (width, lines), |painter, area| {
+                painter.render(LineChart::new(&model, painter.theme, NOW), area)
+            });
             text.push_str(&format!("{}\n\n", text_of(&buffer)));
         }
     }
@@ -109,8 +129,12 @@ fn gauges_charts_and_the_sprite_as_pictures() {
         for state in SpriteState::ALL {
             let model = sprite::SpriteModel { state, phase, letters };
             let still = Moment { motion: false, ..NOW };
-            let body = drawn_with(&theme("dark"), (10, 4), |painter, area| sprite::draw(&model, painter, area, still));
-            let face = drawn_with(&theme("dark"), (3, 1), |painter, area| sprite::draw(&model, painter, area, still));
+            let body = drawn_with(&theme("dark"), (10, 4), |painter, area| {
+                painter.render(Sprite::new(model, painter.theme, still), area)
+            });
+            let face = drawn_with(&theme("dark"), (3, 1), |painter, area| {
+                painter.render(Sprite::new(model, painter.theme, still), area)
+            });
             text.push_str(&format!("── {state:?} {}\n{}\n", text_of(&face), text_of(&body)));
         }
     }
@@ -159,8 +183,8 @@ fn meaning_that_is_in_a_colour_is_in_a_word_too() {
             ("allowance", "unlimited", "! UNLIMITED", Role::StateCare),
         ] {
             let card = card(widget, state);
-            let size = (80, height(&card, 80, NOW));
-            let buffer = drawn_with(&theme, size, |painter, area| draw(&card, painter, area, NOW));
+            let size = (80, lines(&card, 80));
+            let buffer = drawn_with(&theme, size, |painter, area| render(&card, painter, area, NOW));
             let (shown, meant) = (style_at(&buffer, words), theme.style(role));
             assert_eq!(shown.fg, meant.fg.or(shown.fg), "{name}: {widget} {state} {words}");
         }
@@ -198,7 +222,7 @@ fn a_card_in_flight_says_where_the_money_is_in_every_framed_size() {
 #[test]
 fn what_has_no_room_is_counted_and_what_is_wide_goes_on_below() {
     let swap = card("swap", "done");
-    let whole = text_of(&drawn(&swap, 58, height(&swap, 58, NOW)));
+    let whole = text_of(&drawn(&swap, 58, lines(&swap, 58)));
     assert!(!whole.contains("more line"), "{whole}");
     let short = text_of(&drawn(&swap, 58, 8));
     assert!(short.contains("more lines"), "{short}");
@@ -225,7 +249,7 @@ fn countdowns_stand_still_without_motion() {
     let still = |millis| Moment { millis, motion: false };
     for (widget, state, card) in samples::cards() {
         let at = |millis: u64| {
-            text_of(&drawn_with(&theme("dark"), (80, 30), |painter, area| draw(&card, painter, area, still(millis))))
+            text_of(&drawn_with(&theme("dark"), (80, 30), |painter, area| render(&card, painter, area, still(millis))))
         };
         let (first, later) = (at(NOW.millis), at(NOW.millis + 1_900));
         assert_eq!(first, later, "{widget} {state}");
@@ -249,19 +273,20 @@ proptest! {
         let cards = samples::cards();
         let mut painter = Painter { buffer: &mut buffer, theme: &theme };
         match cards.get(which) {
-            Some((.., card)) => draw(card, &mut painter, area, now),
+            Some((.., card)) => render(card, &mut painter, area, now),
             None => match which % 5 {
                 4 => {
                     let all = samples::decisions();
                     let (_, decision) = &all[which % all.len()];
-                    DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, now, clock: now.millis }.draw(&mut painter, area);
+                    let model = DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, now, clock: now.millis };
+                    painter.render(DecisionDialog::new(model, painter.theme), area);
                 }
-                0 => chart::draw(&samples::chart(), &mut painter, area, now),
-                1 => chart::draw(&samples::empty_chart(), &mut painter, area, now),
-                2 => samples::gauges().iter().for_each(|one| gauge::draw(one, &mut painter, area, 7)),
+                0 => painter.render(LineChart::new(&samples::chart(), painter.theme, now), area),
+                1 => painter.render(LineChart::new(&samples::empty_chart(), painter.theme, now), area),
+                2 => samples::gauges().iter().for_each(|one| painter.render(GaugeLine::new(one, painter.theme, 7), area)),
                 _ => SpriteState::ALL.iter().for_each(|state| {
                     let model = sprite::SpriteModel { state: *state, phase: Phase::Survival, letters: motion };
-                    sprite::draw(&model, &mut painter, area, now);
+                    painter.render(Sprite::new(model, painter.theme, now), area);
                 }),
             },
         }
@@ -278,7 +303,7 @@ fn the_sprite_keeps_its_first_frame_without_motion_and_turns_to_letters_without_
     let model = sprite::SpriteModel { state: SpriteState::Thinking, phase: Phase::Thriving, letters: false };
     let at = |theme: &Theme, millis, motion| {
         text_of(&drawn_with(theme, (10, 4), |painter, area| {
-            sprite::draw(&model, painter, area, Moment { millis, motion })
+            painter.render(Sprite::new(model, painter.theme, Moment { millis, motion }), area)
         }))
     };
     let dark = theme("dark");
@@ -290,7 +315,8 @@ fn the_sprite_keeps_its_first_frame_without_motion_and_turns_to_letters_without_
     // A phase shows in the cracks too, not only in the colour.
     let shades = |phase| {
         let model = sprite::SpriteModel { state: SpriteState::Idle, phase, letters: false };
-        let buffer = drawn_with(&dark, (10, 4), |painter, area| sprite::draw(&model, painter, area, NOW));
+        let buffer =
+            drawn_with(&dark, (10, 4), |painter, area| painter.render(Sprite::new(model, painter.theme, NOW), area));
         let shade = dark.style(Role::SpriteShade).fg.unwrap();
         buffer.content.iter().filter(|cell| cell.fg == shade || cell.bg == shade).count()
     };
@@ -303,7 +329,9 @@ fn a_chart_of_one_value_is_a_line_and_not_a_division() {
     for point in &mut model.points {
         point.1 = Decimal::ONE;
     }
-    let text = text_of(&drawn_with(&theme("dark"), (40, 6), |painter, area| chart::draw(&model, painter, area, NOW)));
+    let text = text_of(&drawn_with(&theme("dark"), (40, 6), |painter, area| {
+        painter.render(LineChart::new(&model, painter.theme, NOW), area)
+    }));
     assert!(text.contains('●') && text.contains("1.00"), "{text}");
 }
 
@@ -323,7 +351,9 @@ fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
         clock: NOW.millis,
     };
     let height = height.unwrap_or_else(|| model.height(width));
-    text_of(&drawn_with(&theme("dark"), (width, height), |painter, area| model.draw(painter, area)))
+    text_of(&drawn_with(&theme("dark"), (width, height), |painter, area| {
+        painter.render(DecisionDialog::new(model, painter.theme), area)
+    }))
 }
 
 #[test]
@@ -352,7 +382,9 @@ fn a_decisions_keys_are_guarded_by_the_machines_time_and_not_by_a_shows() {
             now: long_ago,
             clock,
         };
-        text_of(&drawn_with(&theme("dark"), (98, 40), |painter, area| model.draw(painter, area)))
+        text_of(&drawn_with(&theme("dark"), (98, 40), |painter, area| {
+            painter.render(DecisionDialog::new(model, painter.theme), area)
+        }))
     };
     assert!(!told(NOW.millis).contains("keys act in"), "{}", told(NOW.millis));
     assert!(told(START_MILLIS).contains("keys act in 0.5 s: read it first"));
@@ -413,4 +445,83 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
     }
     assert!(told("picked").contains("Ada says"), "who asks is called by name");
     assert!(!told("changed").contains("picked: "), "what changed is picked no more");
+}
+
+#[test]
+fn a_text_field_as_a_picture_in_its_states() {
+    use crossterm::event::{KeyCode, KeyModifiers};
+    let dark = theme("dark");
+    let key = |modifiers, code| Key { code, modifiers };
+    let (none, shift, alt) = (KeyModifiers::NONE, KeyModifiers::SHIFT, KeyModifiers::ALT);
+    let mut text = String::new();
+    for (state, words, keys) in [
+        ("empty", "", vec![]),
+        ("typed", "wait for gas", vec![]),
+        ("cursor inside", "wait for gas", vec![key(alt, KeyCode::Char('b'))]),
+        ("selected to the start", "wait for gas", vec![key(shift, KeyCode::Home)]),
+        ("long, at its end", "sell half of the UNI tomorrow", vec![]),
+        ("long, at its start", "sell half of the UNI tomorrow", vec![key(none, KeyCode::Home)]),
+        ("wide", "宽宽宽宽宽宽宽宽宽宽", vec![key(none, KeyCode::Left)]),
+    ] {
+        text.push_str(&format!("── {state}\n"));
+        for width in [40, 16, 3] {
+            let mut field = TextField::holding(words);
+            keys.iter().for_each(|key| assert!(field.key(*key)));
+            let buffer = drawn_with(&dark, (width, 1), |painter, area| {
+                painter.render(TextInput::new(&field, painter.theme), area);
+            });
+            // The second line marks the cursor and the selection, which are styles.
+            let mark = |cell: &ratatui::buffer::Cell| match Some(cell.bg) {
+                bg if bg == dark.style(Role::Frozen).bg => '^',
+                bg if bg == dark.style(Role::Selection).bg => '~',
+                _ => ' ',
+            };
+            let marks: String = buffer.content.iter().map(mark).collect();
+            text.push_str(&format!("{}│\n{}\n", text_of(&buffer), marks.trim_end()));
+        }
+    }
+    insta::assert_snapshot!("text_input", text);
+}
+
+#[test]
+fn what_is_signed_is_told_with_times_and_units_and_raw_on_demand() {
+    let mut question = samples::question();
+    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    let fields = [
+        "PermitSingle, verified by 0x22",
+        "amount: 600000000000000000",
+        "expiration: 1700000600",
+        "sigDeadline: 1700000060",
+        "nonce: 3",
+    ];
+    action.raw[0].signs = fields.map(|one| SafeText::clean(one, 200)).to_vec();
+    let mut decision = Decision::new(question.number, 0);
+    decision.follow(&question);
+    let shown = |decision: &Decision| {
+        let model = DecisionModel {
+            decision,
+            name: Some("Ada"),
+            network: Some("devnet"),
+            before: None,
+            outcome: None,
+            now: NOW,
+            clock: NOW.millis,
+        };
+        text_of(&drawn_with(&theme("dark"), (98, 60), |painter, area| {
+            painter.render(DecisionDialog::new(model, painter.theme), area);
+        }))
+    };
+    let text = shown(&decision);
+    for words in [
+        "allowance ends: 2023-11-14 22:23:20Z",
+        "signature valid until: 2023-11-14 22:14:20Z",
+        "amount: 600,000,000,000,000,000 smallest units",
+        "nonce: 3",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains("1700000600") && !text.contains("sigDeadline"), "{text}");
+    decision.raw = true;
+    let text = shown(&decision);
+    assert!(text.contains("expiration: 1700000600") && text.contains("sigDeadline: 1700000060"), "{text}");
 }

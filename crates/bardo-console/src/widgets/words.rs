@@ -163,9 +163,54 @@ pub fn policy_word(field: &str) -> String {
     rule_word(&Rule::read(field))
 }
 
-/// Changed field of the policy, such as `Day cap: 5000 → 8000`.
+/// Changed field of the policy, such as `Day cap: $5,000 → $8,000`.
 pub fn policy_line(change: &PolicyChange) -> String {
-    format!("{}: {} → {}", policy_word(change.field.as_str()), change.from, change.to)
+    let field = change.field.as_str();
+    let (from, to) = (policy_value(field, change.from.as_str()), policy_value(field, change.to.as_str()));
+    format!("{}: {from} → {to}", policy_word(field))
+}
+
+/// Value of a policy field with its unit. `written` is the value as the policy file writes it: a number, a quoted word, a
+/// list, or a list with the word that also bounds it while a decision waits.
+pub fn policy_value(field: &str, written: &str) -> String {
+    if let Some((list, word)) = written.split_once("] and ") {
+        return format!("{}, if {}", listed(list), bare(word));
+    }
+    if written.starts_with('[') {
+        return listed(written);
+    }
+    let value = bare(written);
+    let is_number = !value.is_empty() && value.bytes().all(|one| one.is_ascii_digit() || one == b'.');
+    let name = field.rsplit('.').next().unwrap_or(field);
+    let dollars = name.ends_with("_usd") || matches!(name, "hot_lane" | "per_transaction" | "per_day");
+    match value {
+        "true" => "yes".to_owned(),
+        "false" => "no".to_owned(),
+        number if is_number && dollars => format!("${}", grouped(number)),
+        number if is_number && name.ends_with("_bps") => format!("{} bps", grouped(number)),
+        number if is_number && name.ends_with("_pct") => format!("{number} %"),
+        number if is_number => grouped(number),
+        other => other.to_owned(),
+    }
+}
+
+/// Count with its noun, such as `1 call` or `1,200 calls`. The noun takes an `s`.
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
+    let count = count.into();
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(&count.to_string()))
+}
+
+/// Word without the quotes around it. A value that was cut has no closing one.
+fn bare(word: &str) -> &str {
+    word.trim().trim_matches('"')
+}
+
+/// Items of a written list, or `none` if it is empty.
+fn listed(list: &str) -> String {
+    let items: Vec<&str> =
+        list.trim_matches(['[', ']', ' ']).split(',').map(bare).filter(|item| !item.is_empty()).collect();
+    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
 /// Violated rules with their values. The simulation rule is not named, because its check has the same name.
@@ -280,6 +325,20 @@ pub fn reason(why: &AskReason) -> String {
     }
 }
 
+/// Reasons for an approval request, each once: the limit that a value exceeds says more than that it exceeds one.
+pub fn reasons(all: &[AskReason]) -> Vec<String> {
+    let by_limit = |one: &AskReason| limit_of(one).is_some_and(|(_, field)| field.ends_with("hot_lane"));
+    let named = all.iter().any(by_limit);
+    let mut told: Vec<String> = Vec::new();
+    for why in all.iter().filter(|why| !(named && matches!(why, AskReason::HotLane))) {
+        let words = reason(why);
+        if !told.contains(&words) {
+            told.push(words);
+        }
+    }
+    told
+}
+
 /// Reason for an approval request in at most `columns`, where a shorter form exists.
 pub fn reason_in(why: &AskReason, columns: usize) -> String {
     let whole = reason(why);
@@ -306,9 +365,11 @@ pub fn found(finding: &Finding) -> String {
         Finding::Slippage { slippage, impact } => format!("{slippage}, impact {impact}"),
         Finding::Simulated { block, gas, balances } => {
             let (block, gas) = (grouped(&block.to_string()), grouped(&gas.to_string()));
-            format!(
-                "block #{block}, {gas} gas, {balances} balances of the account change as declared, and nothing else"
-            )
+            let (balances, change) = match balances {
+                1 => ("1 balance".to_owned(), "changes"),
+                many => (format!("{many} balances"), "change"),
+            };
+            format!("block #{block}, {gas} gas, {balances} of the account {change} as declared, and nothing else")
         }
         other => readable(&finding_words(other), 4),
     }
@@ -414,8 +475,43 @@ mod tests {
         let text = |words: &str| SafeText::clean(words, 60);
         let change =
             PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-        assert_eq!(policy_line(&change), "Day cap: 5000 → 8000");
+        assert_eq!(policy_line(&change), "Day cap: $5,000 → $8,000");
         assert_eq!(policy_word("max_weird_thing"), "Max weird thing");
+    }
+
+    #[test]
+    fn a_policy_value_has_its_unit_and_no_quotes() {
+        for (field, written, told) in [
+            ("max_daily_spend_usd", "\"5000\"", "$5,000"),
+            ("spending_limits.hot_lane", "\"500.5\"", "$500.5"),
+            ("max_slippage_bps", "50", "50 bps"),
+            ("stop_loss_pct", "\"10\"", "10 %"),
+            ("max_trades_per_hour", "1200", "1,200"),
+            ("allowed_tokens", "\"bundled\"", "bundled"),
+            ("allowed_tokens", "[]", "none"),
+            ("allowed_tokens", "[] and \"bundled\"", "none, if bundled"),
+            ("allowed_tokens", "[\"1:native\", \"1:0xab\"] and \"bundled\"", "1:native, 1:0xab, if bundled"),
+            ("allowed_chains", "[\"ethereum\", \"ba…", "ethereum, ba…"),
+            ("require_simulation", "true", "yes"),
+        ] {
+            assert_eq!(policy_value(field, written), told, "{field} {written}");
+        }
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(
+            [counted(0_u64, "call"), counted(1_u32, "call"), counted(1_200_u64, "call")],
+            ["0 calls", "1 call", "1,200 calls"]
+        );
+    }
+
+    #[test]
+    fn a_limit_is_given_once_as_a_reason() {
+        let hot = above("2047.53", "1000", "spending_limits.hot_lane");
+        assert_eq!(reasons(&[hot, AskReason::HotLane]), ["above your $1,000 limit without second opinion"]);
+        assert_eq!(reasons(&[AskReason::HotLane, AskReason::ByHand]).len(), 2);
+        assert_eq!(reasons(&[AskReason::ByHand, AskReason::ByHand]).len(), 1);
     }
 
     #[test]

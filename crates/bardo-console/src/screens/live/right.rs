@@ -1,21 +1,23 @@
 //! Right column of screen 1: current and next step, activity, price, equity, events.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 use rust_decimal::Decimal;
 
-use super::{Listing, Panel, inside, nothing, standing_role};
+use super::{ActivityList, LivePanel, inside, nothing, standing_role};
 use crate::format::{time_of_day, whole_dollars};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::screens::Known;
+use crate::screens::ScreenContext;
 use crate::screens::logs::role;
 use crate::state::call_details::named;
 use crate::state::feed::CallSeen;
-use crate::state::line::{Level, Line};
-use crate::theme::Role;
-use crate::widgets::chart::{self, ChartModel, Range};
+use crate::state::line::{LogLevel, LogLine};
+use crate::theme::{Role, Theme};
+use crate::widgets::Card;
+use crate::widgets::chart::{ChartModel, LineChart, TimeRange};
 use crate::widgets::decision::WHOLE_GOLEM;
 use crate::widgets::paint::{Row, cut, wrapped};
-use crate::widgets::{self};
 use bardo_base::fabric::{MemoryHits, Vitals};
 use bardo_base::text::{fit, width};
 use bardo_base::units::Usd;
@@ -26,7 +28,7 @@ const ROOMY: u16 = 81;
 const EXPANDED: u16 = 5;
 
 /// Areas of the panels. The charts have no lines on a low terminal.
-pub(super) struct Places {
+pub(super) struct WidePlaces {
     now: Rect,
     pub activity: Rect,
     pub price: Rect,
@@ -35,13 +37,13 @@ pub(super) struct Places {
 }
 
 /// Computes the areas. With a third column, charts and events are drawn there, one below the other.
-pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Places {
+pub(super) fn places(known: &ScreenContext<'_>, area: Rect, side: Option<Rect>) -> WidePlaces {
     let told = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
     let now = u16::try_from(told).unwrap_or(2) + 1;
     if let Some(side) = side {
         let part = |at: u16| side.y + (side.height - 1) * at / 3;
         let third = |at: u16| Rect { y: part(at), height: part(at + 1) - part(at) + 1, ..side };
-        return Places {
+        return WidePlaces {
             now: Rect { height: (now + 1).min(area.height), ..area },
             activity: Rect { y: area.y + now.min(area.height), height: area.height.saturating_sub(now), ..area },
             price: third(0),
@@ -62,7 +64,7 @@ pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Place
         y = y.saturating_add(height);
         place
     };
-    Places {
+    WidePlaces {
         now: place(now),
         activity: place(rest),
         price: place(charts),
@@ -73,26 +75,43 @@ pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Place
 
 pub(super) fn draw(
     painter: &mut Painter<'_>,
-    known: &Known<'_>,
-    places: &Places,
-    listing: &Listing<'_>,
-    range: Range,
-    keys: Panel,
+    known: &ScreenContext<'_>,
+    places: &WidePlaces,
+    listing: &ActivityList<'_>,
+    range: TimeRange,
+    keys: LivePanel,
 ) {
-    now_and_next(painter, known, places.now);
-    activity(painter, known, places.activity, listing, keys == Panel::Activity);
+    painter.render(NowPanel { theme: painter.theme, known }, places.now);
+    painter.render(
+        ActivityPanel { theme: painter.theme, known, listing, focus: keys == LivePanel::Activity },
+        places.activity,
+    );
     if places.price.height > 0 {
-        price_chart(painter, known, places.price, range, keys == Panel::Price);
-        equity_chart(painter, known, places.equity, range, keys == Panel::Equity);
+        painter
+            .render(PricePanel { theme: painter.theme, known, range, focus: keys == LivePanel::Price }, places.price);
+        painter.render(
+            EquityPanel { theme: painter.theme, known, range, focus: keys == LivePanel::Equity },
+            places.equity,
+        );
     }
-    framed_events(painter, known, places.events, keys == Panel::Events);
+    painter.render(EventsPanel { theme: painter.theme, known, focus: keys == LivePanel::Events }, places.events);
 }
 
-/// Draws the newest event lines in a frame.
-pub(super) fn framed_events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let right = [("l full log".to_owned(), Role::TextDim)];
-    painter.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
-    self::events(painter, known, inside(area));
+/// Panel of the newest event lines.
+pub(super) struct EventsPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for EventsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let right = [("l full log".to_owned(), Role::TextDim)];
+        painter.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
+        painter.render(EventLines { theme: painter.theme, known }, inside(area));
+    }
 }
 
 const fn border(focus: bool) -> Role {
@@ -100,7 +119,7 @@ const fn border(focus: bool) -> Role {
 }
 
 /// Rows of the current and the next step, and below them the caption of a scenario, wrapped to `columns`.
-pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<Row> {
+pub(super) fn now_rows(known: &ScreenContext<'_>, columns: usize, narrow: bool) -> Vec<Row> {
     let mut rows = plain_rows(known, narrow);
     if let (Some(why), None) = (known.ready.and_then(|ready| ready.not_attached.as_ref()), &known.feed.now) {
         rows.truncate(1);
@@ -121,7 +140,7 @@ pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<R
 const CAPTIONED: usize = 4;
 
 /// Delegation path of the current step, such as `Ada › trade-executor › safety-guardian`. `None` without a subagent.
-fn delegation(known: &Known<'_>) -> Option<String> {
+fn delegation(known: &ScreenContext<'_>) -> Option<String> {
     let roles = &known.feed.now.as_ref()?.delegation;
     let name = known.ready.map_or("It", |ready| ready.name.as_str());
     let mut roles = roles.iter().map(|role| role.as_str()).filter(|role| *role != WHOLE_GOLEM).peekable();
@@ -130,7 +149,7 @@ fn delegation(known: &Known<'_>) -> Option<String> {
 }
 
 /// Rows of the current and the next step. `narrow` means that there is no frame to show the labels and the delegation.
-fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
+fn plain_rows(known: &ScreenContext<'_>, narrow: bool) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
         let words = if known.watch_only { "No Golem runs here: this console is read-only." } else { "Starting." };
         return vec![Row::new(words, Role::TextDim), Row::default()];
@@ -158,29 +177,50 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
     vec![first, second]
 }
 
-fn now_and_next(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let room = usize::from(area.width).saturating_sub(12);
-    let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
-    let asks: Vec<StyledText> = asks.into_iter().collect();
-    painter.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
-    let inner = inside(area);
-    let columns = usize::from(inner.width).saturating_sub(2);
-    for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
-        let place = line(inner, at);
-        let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
-        painter.row(place, &row.left, &row.right);
+/// Panel of the current and the next step.
+struct NowPanel<'a> {
+    theme: &'a Theme,
+    known: &'a ScreenContext<'a>,
+}
+
+impl Widget for NowPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let room = usize::from(area.width).saturating_sub(12);
+        let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
+        let asks: Vec<StyledText> = asks.into_iter().collect();
+        painter.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
+        let inner = inside(area);
+        let columns = usize::from(inner.width).saturating_sub(2);
+        for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
+            let place = line(inner, at);
+            let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
+            painter.row(place, &row.left, &row.right);
+        }
     }
 }
 
-/// Draws the activity in a frame.
-pub(super) fn activity(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
-    painter.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
-    calls(painter, known, inside(area), listing);
+/// Panel of the activity.
+pub(super) struct ActivityPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) listing: &'a ActivityList<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for ActivityPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, listing, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        painter.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
+        painter.render(CallList { theme: painter.theme, known, listing }, inside(area));
+    }
 }
 
 /// Areas of the calls by their index in the list: one line each. The selected call, else the newest open one, is a
 /// card.
-pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect)> {
+pub(super) fn call_places(area: Rect, listing: &ActivityList<'_>) -> Vec<(usize, Rect)> {
     let at = listing.selected.and_then(|id| listing.calls.iter().position(|call| call.call_id == id));
     let open = match at {
         Some(at) => Some(at),
@@ -210,47 +250,85 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
     places
 }
 
-/// Draws the calls, newest first.
-pub(super) fn calls(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
-    if listing.calls.is_empty() {
-        let all = known.feed.activity().next().is_none();
-        return nothing(painter, area, if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" });
-    }
-    for (place, rect) in call_places(area, listing) {
-        if let Some(call) = listing.calls.get(place) {
-            call_row(painter, known, rect, call, listing);
+/// List of calls, newest first. The selected one, else the newest open one, is a card.
+pub(super) struct CallList<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) listing: &'a ActivityList<'a>,
+}
+
+impl Widget for CallList<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, listing } = self;
+        let painter = &mut Painter { buffer, theme };
+        if listing.calls.is_empty() {
+            let all = known.feed.activity().next().is_none();
+            return nothing(
+                painter,
+                area,
+                if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" },
+            );
+        }
+        for (place, rect) in call_places(area, listing) {
+            if let Some(call) = listing.calls.get(place) {
+                painter.render(CallRow { theme: painter.theme, known, call, listing }, rect);
+            }
         }
     }
 }
 
-fn call_row(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
-    let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
-    painter.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
-    let margin = if area.width >= ROOMY { 2 } else { 1 };
-    let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
-    match &call.card {
-        Some(card) => widgets::draw_with(card, painter, place, known.moment(), listing.keys),
-        None => {
-            let standing = call.standing();
-            let (mark, words) = standing.mark();
-            let pieces: [StyledText; 3] = [
-                (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                (format!("{mark} "), standing_role(standing)),
-                (format!("{} {words}", named(call)), Role::Text),
-            ];
-            painter.pieces(place, &pieces);
+/// Call of the activity: its card, or a line if its start was missed.
+struct CallRow<'a> {
+    theme: &'a Theme,
+    known: &'a ScreenContext<'a>,
+    call: &'a CallSeen,
+    listing: &'a ActivityList<'a>,
+}
+
+impl Widget for CallRow<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, call, listing } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
+        painter.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
+        let margin = if area.width >= ROOMY { 2 } else { 1 };
+        let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
+        match &call.card {
+            Some(card) => painter.render(Card::new(card, painter.theme, known.moment()).keys(listing.keys), place),
+            None => {
+                let standing = call.standing();
+                let (mark, words) = standing.mark();
+                let pieces: [StyledText; 3] = [
+                    (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+                    (format!("{mark} "), standing_role(standing)),
+                    (format!("{} {words}", named(call)), Role::Text),
+                ];
+                painter.pieces(place, &pieces);
+            }
         }
     }
 }
 
-pub(super) fn price_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
-    let points = known.feed.prices.iter().copied().collect();
-    let (marks, legend) = known.feed.trade_marks();
-    let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
-    let right = model.newest(known.moment());
-    let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
-    painter.frame(area, &title, &right, border(focus));
-    chart::draw(&model, painter, roomy(area), known.moment());
+/// Panel of the price chart.
+pub(super) struct PricePanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) range: TimeRange,
+    pub(super) focus: bool,
+}
+
+impl Widget for PricePanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, range, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let points = known.feed.prices.iter().copied().collect();
+        let (marks, legend) = known.feed.trade_marks();
+        let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
+        let right = model.newest(known.moment());
+        let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
+        painter.frame(area, &title, &right, border(focus));
+        painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
+    }
 }
 
 /// Title of a chart with as much of its legend as fits: all of it, or its last part. The rest stays in `legend`.
@@ -278,16 +356,28 @@ fn roomy(area: Rect) -> Rect {
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-pub(super) fn equity_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
-    let mut model = equity_model(known, range);
-    let right = model.newest(known.moment());
-    let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
-    painter.frame(area, &title, &right, border(focus));
-    chart::draw(&model, painter, roomy(area), known.moment());
+/// Panel of the equity chart.
+pub(super) struct EquityPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) range: TimeRange,
+    pub(super) focus: bool,
+}
+
+impl Widget for EquityPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, range, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut model = equity_model(known, range);
+        let right = model.newest(known.moment());
+        let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
+        painter.frame(area, &title, &right, border(focus));
+        painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
+    }
 }
 
 /// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.
-pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
+pub(in crate::screens) fn equity_model(known: &ScreenContext<'_>, range: TimeRange) -> ChartModel {
     let (marks, mut legend) = known.feed.trade_marks();
     if let Some(stops) = stops_words(known) {
         legend = format!("{legend} · {stops}");
@@ -298,7 +388,7 @@ pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> Chart
 
 /// Stop-loss levels for the legend, in whole dollars; `None` if none is known. The stop-loss is checked for each chain
 /// separately: with several chains each has its own level, and the curve shows none of them.
-fn stops_words(known: &Known<'_>) -> Option<String> {
+fn stops_words(known: &ScreenContext<'_>) -> Option<String> {
     let stops = known.limits().map(|limits| limits.stop_losses.as_slice()).unwrap_or_default();
     let marked: Vec<_> = stops.iter().filter(|one| one.high_water > Usd::ZERO).collect();
     match (stops, marked.as_slice()) {
@@ -323,30 +413,48 @@ fn stop_loss(vitals: &Vitals) -> Option<Usd> {
     most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
 }
 
-/// Draws the newest important event lines, two in one line where they fit.
-pub(super) fn packed_events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let mut lines = known.feed.lines_from(Level::Plain).peekable();
-    for at in 0..area.height {
-        let Some(one) = lines.next() else { return };
-        let mut pieces = event_pieces(one);
-        if let Some(other) = lines
-            .next_if(|other| styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width))
-        {
-            pieces.push(("  ".to_owned(), Role::TextDim));
-            pieces.extend(event_pieces(other));
+/// Newest important event lines, two in one line where they fit.
+pub(super) struct PackedEvents<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+}
+
+impl Widget for PackedEvents<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut lines = known.feed.lines_from(LogLevel::Plain).peekable();
+        for at in 0..area.height {
+            let Some(one) = lines.next() else { return };
+            let mut pieces = event_pieces(one);
+            if let Some(other) = lines.next_if(|other| {
+                styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width)
+            }) {
+                pieces.push(("  ".to_owned(), Role::TextDim));
+                pieces.extend(event_pieces(other));
+            }
+            painter.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
         }
-        painter.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
     }
 }
 
-fn event_pieces(one: &Line) -> Vec<StyledText> {
+fn event_pieces(one: &LogLine) -> Vec<StyledText> {
     vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
 }
 
-/// Draws the newest important event lines.
-pub(super) fn events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
-    for (at, one) in (0..area.height).zip(lines) {
-        painter.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
+/// Newest important event lines.
+pub(super) struct EventLines<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a ScreenContext<'a>,
+}
+
+impl Widget for EventLines<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let lines = known.feed.lines_from(LogLevel::Plain).take(usize::from(area.height));
+        for (at, one) in (0..area.height).zip(lines) {
+            painter.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
+        }
     }
 }

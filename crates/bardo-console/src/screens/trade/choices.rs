@@ -1,12 +1,14 @@
 //! Choices for a form field, so that a mouse suffices: tokens, chains, and fractions of a balance.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 
-use super::super::form::Kind;
-use super::super::{Known, Wish};
+use super::super::form::FieldKind;
+use super::super::{ScreenContext, ScreenRequest};
 use super::Trade;
 use crate::painter::{Painter, StyledText};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use bardo_base::text::width;
 use bardo_base::units::TokenAmount;
 
@@ -29,7 +31,7 @@ impl Trade {
     }
 
     /// Choices for the focused field. Each can also be typed.
-    pub(super) fn choices(&self, known: &Known<'_>) -> Vec<String> {
+    pub(super) fn choices(&self, known: &ScreenContext<'_>) -> Vec<String> {
         let Some(form) = self.form() else { return Vec::new() };
         let Some(field) = form.fields.get(form.at) else { return Vec::new() };
         let mut all: Vec<String> = Vec::new();
@@ -65,7 +67,7 @@ impl Trade {
                     add("max");
                 }
             }
-            _ if field.kind == Kind::Switch => {
+            _ if field.kind == FieldKind::Switch => {
                 add("true");
                 add("false");
             }
@@ -75,7 +77,7 @@ impl Trade {
     }
 
     /// Choices that fit the line, with their areas.
-    pub(super) fn choice_places(&self, known: &Known<'_>, line: Rect) -> Vec<(Rect, String)> {
+    pub(super) fn choice_places(&self, known: &ScreenContext<'_>, line: Rect) -> Vec<(Rect, String)> {
         let mut x = line.x;
         let mut places = Vec::new();
         for choice in self.choices(known) {
@@ -89,25 +91,37 @@ impl Trade {
         places
     }
 
-    pub(super) fn draw_choices(&self, known: &Known<'_>, painter: &mut Painter<'_>, line: Rect) {
-        for (place, choice) in self.choice_places(known, line) {
-            let pieces: [StyledText; 3] =
-                [("[".to_owned(), Role::TextDim), (choice, Role::Chart), ("]".to_owned(), Role::TextDim)];
-            painter.pieces(place, &pieces);
-        }
-    }
-
     /// Puts a choice into the focused field, as if it had been typed.
-    pub(super) fn choose_value(&mut self, value: &str, known: &Known<'_>) -> Vec<Wish> {
+    pub(super) fn choose_value(&mut self, value: &str, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
         let at = form.at;
         if let Some(field) = form.fields.get_mut(at) {
-            value.clone_into(&mut field.typed);
+            field.typed.replace(value);
         }
         self.typing = true;
         self.remark = None;
         self.forget_preview();
+        self.start_over(known);
         self.follow(known).into_iter().collect()
+    }
+}
+
+/// Line of the choices for the focused field.
+pub(super) struct ChoiceLine<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) screen: &'a Trade,
+    pub(super) known: &'a ScreenContext<'a>,
+}
+
+impl Widget for ChoiceLine<'_> {
+    fn render(self, line: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        for (place, choice) in screen.choice_places(known, line) {
+            let pieces: [StyledText; 3] =
+                [("[".to_owned(), Role::TextDim), (choice, Role::Chart), ("]".to_owned(), Role::TextDim)];
+            painter.pieces(place, &pieces);
+        }
     }
 }
 

@@ -1,16 +1,18 @@
 //! Rows of the approval dialog: balance changes, destinations, checks, policy changes, and raw calls. Also one-line
 //! forms of a request for lists.
 
+use alloy_primitives::aliases::U160;
+
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
-use crate::format::{grouped, time_of_day};
+use crate::format::{grouped, time_of_day, utc};
 use crate::painter::{StyledText, styled_width};
-use crate::state::decision::Decision;
 use crate::theme::Role;
 use crate::widgets::Moment;
+use crate::widgets::decision::Decision;
 use crate::widgets::figure::readable;
 use crate::widgets::paint::Row;
 use crate::widgets::plain::tool_word;
-use crate::widgets::words::{check_word, figure_of, policy_word, warning};
+use crate::widgets::words::{check_word, counted, figure_of, policy_value, policy_word, warning};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
@@ -45,7 +47,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             rows.push(Row::new("Once you approve, actions that pass the checks are signed and sent.", Role::StateCare));
         }
         About::ResetBreaker { failures } => {
-            rows.push(Row::new(format!("It opened after {failures} failures in a row."), Role::Dialog));
+            rows.push(Row::new(format!("It opened after {} in a row.", counted(*failures, "failure")), Role::Dialog));
             rows.push(Row::new("Once it is closed, new trades may start at once.", Role::StateCare));
         }
         About::SellHoldings => {
@@ -56,15 +58,41 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
     rows
 }
 
-/// Old and new value of a policy field. Dollar fields get a `$`; others are shown as in the file.
+/// Old and new value of a policy field, with its unit.
 fn policy_change(change: &PolicyChange) -> String {
-    let told = |value: &str| {
-        let bare = value.trim_matches('"');
-        let dollars = (change.field.as_str().ends_with("_usd") || change.field.as_str().ends_with("hot_lane"))
-            && bare.chars().all(|one| one.is_ascii_digit() || one == '.');
-        if dollars { format!("${}", grouped(bare)) } else { bare.to_owned() }
-    };
-    format!("{} → {}", told(change.from.as_str()), told(change.to.as_str()))
+    let value = |written: &SafeText| policy_value(change.field.as_str(), written.as_str());
+    format!("{} → {}", value(&change.from), value(&change.to))
+}
+
+/// Row of a field of a message that is signed: times as a clock shows them, amounts grouped with their unit. The raw
+/// calls show the figures as they are signed.
+fn signed_row(field: &SafeText) -> Row {
+    let row = Row::new("Signs: ", Role::StateCare);
+    let Some((name, value)) = field.as_str().split_once(": ") else { return row.then(field.as_str(), Role::Dialog) };
+    row.then(format!("{}: {}", signed_name(name), signed_value(name, value)), Role::Dialog)
+}
+
+/// Display name of a field of a signed message; others keep that of the contract.
+fn signed_name(name: &str) -> &str {
+    match name {
+        "expiration" => "allowance ends",
+        "sigDeadline" | "deadline" => "signature valid until",
+        other => other,
+    }
+}
+
+/// Value of a field of a signed message. A time is a number of seconds since the Unix epoch; an amount counts the
+/// smallest units of its token, whose decimals the message does not have.
+fn signed_value(name: &str, value: &str) -> String {
+    match (name, value.parse::<u64>()) {
+        ("expiration" | "sigDeadline" | "deadline", Ok(seconds)) => utc(seconds.saturating_mul(1_000)),
+        ("amount", _) if !value.is_empty() && value.bytes().all(|digit| digit.is_ascii_digit()) => {
+            // Permit2 takes the largest number of 160 bits as an allowance without limit.
+            let unlimited = value.parse() == Ok(U160::MAX);
+            if unlimited { "WITHOUT LIMIT".to_owned() } else { format!("{} smallest units", grouped(value)) }
+        }
+        _ => value.to_owned(),
+    }
 }
 
 /// Title of a request in one line. For a single policy change, the change itself.
@@ -243,7 +271,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
     change_rows(&mut rows, action, false, PLACES);
     // The first line of each signed message has its type and its verifier.
     for signs in action.raw.iter().filter_map(|call| call.signs.first()) {
-        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+        rows.push(signed_row(signs));
     }
     allowance_rows(&mut rows, action, PLACES);
     rows.push(nothing_else_row(action));
@@ -272,7 +300,8 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
         rows.push(Row::new(format!("{mark} {}", check_word(check.check)), role));
     }
     let passed = action.checks.len() - failing.len();
-    rows.push(Row::new("✓ ", Role::StateGood).then(format!("{passed} checks passed"), Role::Dialog));
+    let checks = if passed == 1 { "check" } else { "checks" };
+    rows.push(Row::new("✓ ", Role::StateGood).then(format!("{passed} {checks} passed"), Role::Dialog));
     detail_rows(&mut rows, action, columns);
     rows
 }
@@ -284,7 +313,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
     balance_rows(rows, &gas, PLACES);
     for signs in action.raw.iter().flat_map(|call| call.signs.iter().skip(1)) {
-        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+        rows.push(signed_row(signs));
     }
     if let Some(opinion) = &action.opinion {
         rows.push(Row::new("safety-guardian: ", Role::TextDim).then(opinion.why.as_str(), Role::Dialog));
@@ -397,7 +426,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest,
     change_rows(rows, action, true, places(decision));
     // Every field of every message that is signed besides the transactions.
     for signs in action.raw.iter().flat_map(|call| &call.signs) {
-        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+        rows.push(signed_row(signs));
     }
     allowance_rows(rows, action, places(decision));
     rows.push(nothing_else_row(action));

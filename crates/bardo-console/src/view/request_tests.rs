@@ -157,13 +157,13 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
     let mut lines: BTreeMap<usize, String> = BTreeMap::new();
     let press = |state: &mut State, letter: char| {
         state.update(Input::Key(Key::char(letter)));
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(state));
     };
     press(state, 'g');
     for _ in 0..600 {
         let rows = drawn(state);
         let shown = rows.join("\n");
-        let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("{shown}") };
+        let Some(Layer::Decision(decision)) = state.display.layers.last() else { panic!("{shown}") };
         let fit = super::decision_fit(state).unwrap();
         // Leaves out the text beside the dialog.
         let before = rows.iter().find_map(|row| Some(row[..row.find("┌─ DECISION")?].chars().count())).unwrap();
@@ -212,7 +212,7 @@ proptest! {
         if full {
             state.update(Input::Key(Key::char('z')));
         }
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
         // Without room for the answers nothing is accepted; another test covers that.
         prop_assume!(super::decision_fit(&state).is_some());
         for (page, expected) in [(' ', told), ('d', raw)] {
