@@ -16,6 +16,7 @@
 //! | `candidates`, `question`, `trail` | queries about possible changes |
 //! | `changes`, `silence` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
+//! | `origin` | the block that a local chain continues from, with a cache on disk |
 //! | `verify` | comparison of the read values on all endpoints |
 //!
 //! Not here: safety rules (see `safety`) and signing (see `custody`).
@@ -24,8 +25,9 @@ mod call;
 mod candidates;
 mod changes;
 mod machine;
+pub mod origin;
 mod outcome;
-mod pinned;
+pub(crate) mod pinned;
 mod question;
 mod remote;
 mod revert;
@@ -212,6 +214,7 @@ impl Fork {
         // When the caller stops waiting, this guard is dropped and the work ends soon after.
         let _awaited = effort.awaited();
         match &self.state {
+            PinnedOn::Devnet(state) if state.has_origin() => self.discover(state, calls, options, &effort).await,
             PinnedOn::Devnet(state) => {
                 let state = Arc::clone(state);
                 self.attempt(calls, options, &effort, move |fork, calls, options, effort, place| {
@@ -221,6 +224,39 @@ impl Fork {
             }
             PinnedOn::Remote(state) => state.simulate(self, calls, options, &effort).await,
         }
+    }
+
+    /// Runs the calls on the state of a forked devnet, after fetching what they read of its origin.
+    async fn discover(
+        &self,
+        state: &Arc<State>,
+        calls: &[Call],
+        options: &Options,
+        effort: &Arc<Effort>,
+    ) -> Result<Simulation, ForkError> {
+        let unread = |error: origin::OriginError| ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT));
+        state.fetch(PinnedState::foreseen(&self.next, calls, options)).await.map_err(unread)?;
+        let (rounds, guesses) = origin::rounds();
+        for _ in 0..rounds {
+            let mut wanted = pinned::Wanted::default();
+            for guess in guesses {
+                let speculating = Arc::new(state.speculating(guess));
+                let running = Arc::clone(&speculating);
+                let result = self
+                    .attempt(calls, options, effort, move |fork, calls, options, effort, place| {
+                        run(fork, &*running, calls, options, effort, place)
+                    })
+                    .await?;
+                let missed = speculating.take_missed();
+                if missed.is_empty() && wanted.is_empty() {
+                    return result;
+                }
+                wanted.extend(missed);
+            }
+            wanted.guess_slots();
+            state.fetch(wanted).await.map_err(unread)?;
+        }
+        Err(ForkError::NotConverging { rounds })
     }
 
     /// Runs the calls once, speculatively, on a remote state.

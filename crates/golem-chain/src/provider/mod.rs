@@ -27,6 +27,7 @@ pub mod health;
 mod http;
 mod method;
 mod monitor;
+pub mod read_only;
 mod retry;
 mod stack;
 mod testimony;
