@@ -34,6 +34,7 @@ mod policy;
 mod policy_cage;
 mod privacy;
 mod reconcile;
+mod rehearsal;
 #[cfg(test)]
 mod reference;
 mod roles;
@@ -53,7 +54,7 @@ use ::golem::brain::Choice;
 use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
 use args::{Cli, Command, DevnetArguments, GolemAction, LogAction, ToolsFormat};
-use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
+use bardo_base::config::{Config, ConfigError, Environment, Flags, ForkSettings, Origin};
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
@@ -166,7 +167,11 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         brain: cli.brain,
         archetype: cli.archetype,
         log_format: cli.log_format,
+        fork: cli.fork.map(|fork| ForkSettings { holder: cli.holder.clone(), ..fork }),
     };
+    if cli.holder.is_some() && flags.fork.is_none() {
+        return Err(Failure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));
+    }
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
         let words = "--data keeps the console's devnet: remove it from other commands and from scenarios; `bardo \
@@ -243,6 +248,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let mut config = load(&environment, &flags)?;
             if let Some(name) = cli.data {
                 kept::on_embedded(&config)?;
+                kept::resume_fork(&mut config, &name);
                 config.kept_devnet = Some(name.to_string());
             }
             console(config, look, session)

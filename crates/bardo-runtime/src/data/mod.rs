@@ -261,7 +261,12 @@ impl DataFolder {
     pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
         let ledger = self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await?;
         if let Some(sandbox) = opened.sandbox.as_ref().filter(|sandbox| sandbox.is_kept()) {
-            devnets::check_against_chains(&ledger, sandbox).await?;
+            let chains = sandbox.chains().iter().map(|chain| (chain.deployment.plan.name.to_owned(), chain.devnet.clone()));
+            devnets::check_against_chains(&ledger, chains.collect()).await?;
+        }
+        if let Some(rehearsal) = opened.rehearsal.as_ref().filter(|rehearsal| rehearsal.is_kept) {
+            let chain = (rehearsal.network.name.clone(), rehearsal.devnet.clone());
+            devnets::check_against_chains(&ledger, vec![chain]).await?;
         }
         Ok(ledger)
     }

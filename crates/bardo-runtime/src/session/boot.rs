@@ -12,7 +12,8 @@ use crate::data::{DataFolder, Ledger};
 use crate::{Hands, OpenWorld, account, open_telling};
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
-use bardo_base::config::Config;
+use crate::rehearsal::Rehearsal;
+use bardo_base::config::{Config, ForkSettings};
 use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
@@ -153,6 +154,9 @@ async fn open(
         market: MarketMode::On,
         keeper: true,
     };
+    if let Some(fork) = &config.fork {
+        return rehearse(config, fork, sandbox, clock, news).await;
+    }
     let telling = news.clone();
     let lasts = match &config.kept_devnet {
         Some(name) => format!("kept as {name}"),
@@ -163,6 +167,51 @@ async fn open(
         let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
     };
     Ok(open_telling(config, move || sandbox, clock.clone(), report).await?)
+}
+
+/// Opens a rehearsal, and reports its steps.
+async fn rehearse(
+    config: &Config,
+    fork: &ForkSettings,
+    pace: SandboxConfig,
+    clock: &Arc<dyn Clock>,
+    news: &mpsc::Sender<News>,
+) -> Result<OpenWorld, BootError> {
+    let step = |step: &str, detail: &str, done: bool| {
+        News::Market(Update::Boot(BootStep {
+            chain: SafeText::clean(&fork.network, 40),
+            step: SafeText::clean(step, 80),
+            detail: SafeText::clean(detail, 120),
+            done,
+            rehearses: true,
+        }))
+    };
+    tell(news, step("reading the live network", &fork.to_string(), false)).await;
+    let opened = open_telling(config, move || pace, clock.clone(), |_| {}).await?;
+    if let Some(rehearsal) = &opened.rehearsal {
+        let source = if rehearsal.origin.is_offline() { ", from the cache" } else { "" };
+        tell(news, step(&format!("at block {}{source}", rehearsal.origin.number()), "", false)).await;
+        let holder = match rehearsal.holder {
+            Some(holder) => format!("a stand-in with what {holder} holds"),
+            None => "a stand-in with 10 of the native token".to_owned(),
+        };
+        tell(news, step(&holder, &not_copied(rehearsal), false)).await;
+        let lasts = match &config.kept_devnet {
+            Some(name) => format!("kept as {name}"),
+            None => "ends with this process".to_owned(),
+        };
+        tell(news, step("running", &lasts, true)).await;
+    }
+    Ok(opened)
+}
+
+/// Description of the holdings that the stand-in did not get.
+fn not_copied(rehearsal: &Rehearsal) -> String {
+    match rehearsal.not_copied.as_slice() {
+        [] => String::new(),
+        [first] => format!("without {first}"),
+        [first, rest @ ..] => format!("without {first} and {} more", rest.len()),
+    }
 }
 
 /// The signing account and its pipeline; `None` where no account is configured.
@@ -227,6 +276,7 @@ fn step_of(progress: Progress, lasts: &str) -> BootStep {
         step: SafeText::clean(step, 80),
         detail: SafeText::clean(&detail, 40),
         done: progress.stage == Step::Ready,
+        rehearses: false,
     }
 }
 
@@ -235,7 +285,9 @@ fn identity(opened: &crate::OpenWorld) -> Network {
     let chains = opened.world.chains();
     let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
     // The riskiest kind decides: real money beside play money counts as real money.
-    let money = if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
+    let money = if opened.rehearsal.is_some() {
+        Money::Rehearsal
+    } else if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
         Money::Real
     } else if kinds.contains(&NetworkKind::Test) {
         Money::Test
@@ -244,6 +296,9 @@ fn identity(opened: &crate::OpenWorld) -> Network {
     };
     let name = match chains {
         _ if money == Money::Play => "devnet".to_owned(),
+        [one] if let Some(block) = one.network().rehearses => {
+            format!("{} at block {}", one.network().name, block.number)
+        }
         [one] => one.network().name.clone(),
         _ => format!("{} networks", chains.len()),
     };

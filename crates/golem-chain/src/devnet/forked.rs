@@ -24,9 +24,13 @@ use super::pool::Pool;
 use super::rpc::RpcError;
 use super::state::State;
 use super::time::Timekeeper;
-use crate::evm::{self, BlockContext, ChainRules, Checks};
+use revm::database_interface::DatabaseRef as _;
+
+use crate::evm::{self, BlockContext, ChainRules, Checks, EvmError};
+use crate::fork::holdings::{self, Holding};
 use crate::fork::origin::{self, Origin, OriginError, OriginView};
 use crate::fork::pinned::{Wanted, addresses_in};
+use bardo_base::text::SafeText;
 
 /// Tip that a fork suggests on a chain with a base fee of at least this, in wei per gas; below it, a tenth of the base
 /// fee.
@@ -91,14 +95,22 @@ impl State {
 }
 
 impl Chain {
-    /// Creates a chain that continues from the block of `origin` under another chain id.
+    /// Creates a chain that continues from the block of `origin` under another chain id, and fetches `accounts` of it.
     ///
     /// # Errors
     /// An [`OriginError`] if the endpoints do not return what every block needs.
-    pub fn forked(origin: Arc<Origin>, chain_id: u64, history: History) -> Result<Self, OriginError> {
+    pub fn forked(
+        origin: Arc<Origin>,
+        chain_id: u64,
+        history: History,
+        accounts: &[Address],
+    ) -> Result<Self, OriginError> {
         let mut needed = Wanted::default();
         needed.add_account(HISTORY_STORAGE_ADDRESS);
         needed.add_account(origin.header().beneficiary);
+        for account in accounts {
+            needed.add_account(*account);
+        }
         origin.fetch_blocking(needed)?;
         let header = origin.header().clone();
         let base_fee = header.base_fee_per_gas.unwrap_or_default();
@@ -150,14 +162,42 @@ impl Chain {
         self.time.set_wall(now);
     }
 
-    /// Makes an account plain: without code, and with nonce 0. On a live network, a publicly known key's account may have
-    /// code that forwards whatever it receives.
-    pub fn make_plain(&mut self, address: Address) {
+    /// Makes an account plain, without code and with nonce 0, gives it a balance in wei, and lists it in `eth_accounts`
+    /// if its key is known. On a live network, the account of a publicly known key may have code that forwards whatever
+    /// it receives.
+    pub fn open_account(&mut self, address: Address, balance: U256) {
         self.edit(|state| {
             // Empty code is always valid.
             let _valid = state.set_code(address, Bytes::new());
             state.set_nonce(address, 0);
+            state.set_balance(address, balance);
         });
+        self.config.balances.push((address, balance));
+    }
+
+    /// Copies what the owner holds to the stand-in, without a block: the native balance, and `holdings`. Returns the
+    /// indices of the holdings that could not be copied.
+    ///
+    /// # Errors
+    /// The message of the failure if the origin cannot be read.
+    pub fn copy_holdings(
+        &mut self,
+        owner: Address,
+        stand_in: Address,
+        holdings: &[Holding],
+    ) -> Result<Vec<usize>, SafeText> {
+        let (rules, next) = (*self.rules(), self.next_context());
+        let copied = self.state.settled(|state| {
+            state.basic_ref(owner).map_err(EvmError::Database)?;
+            holdings::copy(state, rules, &next, holdings).map_err(|error| *error)
+        });
+        let copied = copied.map_err(|error: EvmError| SafeText::clean(&error.to_string(), 300))?;
+        let balance = self.state.balance(owner);
+        self.set_balance(stand_in, balance);
+        for (contract, slot, value) in copied.writes {
+            self.set_storage_at(contract, slot, value);
+        }
+        Ok(copied.missing)
     }
 }
 

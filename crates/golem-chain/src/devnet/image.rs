@@ -29,7 +29,7 @@ use crate::fork::origin::Origin;
 /// Version of the format. An image of another version is refused.
 const VERSION: u64 = 1;
 /// Version of the format for forks, with the origin's block and only what changed since.
-const FORK_VERSION: u64 = 2;
+const FORK_VERSION: u64 = 1_001;
 
 /// Error for an image that cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -16,6 +16,7 @@
 //! | `candidates`, `question`, `trail` | queries about possible changes |
 //! | `changes`, `silence` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
+//! | `holdings` | copying what an account holds to a stand-in |
 //! | `origin` | the block that a local chain continues from, with a cache on disk |
 //! | `verify` | comparison of the read values on all endpoints |
 //!
@@ -24,6 +25,7 @@
 mod call;
 mod candidates;
 mod changes;
+pub mod holdings;
 mod machine;
 pub mod origin;
 mod outcome;

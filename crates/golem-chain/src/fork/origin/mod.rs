@@ -9,6 +9,8 @@
 
 mod cache;
 mod open;
+#[cfg(test)]
+mod tests;
 
 use std::{
     path::{Path, PathBuf},
@@ -36,7 +38,7 @@ use bardo_base::text::SafeText;
 use cache::CacheFile;
 
 pub use cache::{CacheError, CachedBlock, cached_blocks};
-pub use open::ForkBlock;
+pub use open::{ForkBlock, NotABlock};
 
 /// Longest wait for a request to the origin. Above the limits of the requests themselves, with their retries.
 const PATIENCE: Duration = Duration::from_secs(20);
