@@ -82,14 +82,25 @@ pub(super) enum Command {
     )]
     Devnet(DevnetArguments),
     /// Check what works on this machine, and how to fix what does not
-    Doctor,
+    Doctor {
+        /// Also rehearse one whole swap on a fork of the network, under its policy, and list what would be different live
+        #[arg(long)]
+        rehearse: bool,
+        /// Amount of the native token that is swapped [default: 0.01]
+        #[arg(long, value_name = "AMOUNT", requires = "rehearse")]
+        size: Option<String>,
+    },
     /// Call one tool and print its result: a short report on a terminal, JSON when piped or with --json
     Call {
         /// Name of the tool; `bardo tools` lists them
-        tool: String,
+        #[arg(required_unless_present = "from_rehearsal")]
+        tool: Option<String>,
         /// Parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
         #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
         params: Vec<String>,
+        /// Propose on the live network what this call did on a rehearsal; everything is checked again
+        #[arg(long, value_name = "CALL_ID", conflicts_with_all = ["tool", "fork"])]
+        from_rehearsal: Option<CallId>,
         /// Make retries safe: run the call at most once per data folder under this key
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,

@@ -34,9 +34,10 @@ mod policy;
 mod policy_cage;
 mod privacy;
 mod reconcile;
-mod rehearsal;
 #[cfg(test)]
 mod reference;
+mod rehearsal;
+mod rehearse;
 mod roles;
 mod secret;
 mod shell;
@@ -184,11 +185,29 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         }
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
-        Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase, key, password_fd, wait }) => {
+        Some(Command::Call {
+            tool,
+            params,
+            from_rehearsal,
+            idempotency_key,
+            dry_run,
+            approve,
+            phase,
+            key,
+            password_fd,
+            wait,
+        }) => {
             let paper = cli.paper;
             let wishes =
                 call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
-            call::run(&tool, &params, wishes, &environment, &Flags { account: key, ..flags }, cli.json)
+            let flags = Flags { account: key, ..flags };
+            match from_rehearsal {
+                Some(call_id) => call::from_rehearsal(call_id, wishes, &environment, flags, cli.json),
+                None => {
+                    let tool = tool.unwrap_or_default();
+                    call::run(&tool, &params, wishes, &environment, &flags, cli.json)
+                }
+            }
         }
         Some(Command::Tools { name, profile, category, archetype, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
@@ -240,12 +259,18 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { folder }) => shell::man(&folder),
-        Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
+        Some(Command::Doctor { rehearse, size }) => {
+            doctor::run(&environment, &flags, cli.json, rehearse.then_some(size.as_deref()))
+        }
         None => {
             let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;
             let time = show.as_ref().and_then(golem::time_of);
             let session = SessionOptions { show, time, ..SessionOptions::default() };
             let mut config = load(&environment, &flags)?;
+            if config.fork.is_some() && session.show.is_some() {
+                let words = "scenarios run on the devnet: remove --scenario from the rehearsal, or --fork";
+                return Err(Failure::usage(words.to_owned()));
+            }
             if let Some(name) = cli.data {
                 kept::on_embedded(&config)?;
                 kept::resume_fork(&mut config, &name);

@@ -38,6 +38,9 @@ mod keys;
 #[path = "../support/liar.rs"]
 mod liar;
 #[cfg(unix)]
+#[path = "../support/lying_rpc.rs"]
+mod lying_rpc;
+#[cfg(unix)]
 #[path = "../support/outside.rs"]
 mod outside;
 #[cfg(unix)]
@@ -51,6 +54,8 @@ mod python;
 mod quotes;
 #[cfg(unix)]
 mod rare;
+#[cfg(unix)]
+mod rehearsal;
 mod schemas;
 #[cfg(unix)]
 mod shell;

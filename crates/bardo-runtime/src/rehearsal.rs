@@ -154,10 +154,9 @@ pub async fn start(
         Some((_, folder)) => folder.record()?,
         None => None,
     };
-    let asked: Option<ForkBlock> =
-        fork.block.as_ref().map(|block| block.parse()).transpose().map_err(|error: golem_chain::fork::origin::NotABlock| {
-            RehearsalError::Block(SafeText::clean(&error.to_string(), 160))
-        })?;
+    let asked: Option<ForkBlock> = fork.block.as_ref().map(|block| block.parse()).transpose().map_err(
+        |error: golem_chain::fork::origin::NotABlock| RehearsalError::Block(SafeText::clean(&error.to_string(), 160)),
+    )?;
     let mut holder = holder(config, fork, &data)?;
     let mut block = asked.unwrap_or(ForkBlock::Latest);
     if let (Some(record), Some((name, _))) = (&record, &folder) {
@@ -174,14 +173,17 @@ pub async fn start(
         }
         (block, holder) = (ForkBlock::Hash(kept.block.hash), kept.holder);
     }
-    let cache = folder.as_ref().map_or_else(|| data.root().join(FORKS), |(_, folder)| folder.origin_cache());
+    // A rehearsal with a data directory of its own uses the operator's cache.
+    let shared = config.outer_data_dir.as_deref().unwrap_or_else(|| data.root()).join(FORKS);
+    let cache = folder.as_ref().map_or(shared, |(_, folder)| folder.origin_cache());
     data.create().map_err(|error| RehearsalError::Block(SafeText::clean(&error.to_string(), 200)))?;
     let origin = Origin::open(plan, block, &cache, Arc::clone(&clock)).await?;
     let network = network_of(&origin);
     let stand_in = Party::development_accounts()?.first().map(Party::address).ok_or(RehearsalError::Stopped)?;
     let (mining, clock) = (mining(&pace, &network), pace.clock);
     let building = {
-        let (origin, network, now) = (Arc::clone(&origin), network.clone(), clock.as_ref().map(|clock| clock.now_seconds()));
+        let (origin, network, now) =
+            (Arc::clone(&origin), network.clone(), clock.as_ref().map(|clock| clock.now_seconds()));
         let folder = folder.map(|(_, folder)| folder);
         tokio::task::spawn_blocking(move || match (folder, record) {
             (Some(folder), Some(record)) => resume(&folder, record.instance, &origin),
@@ -224,16 +226,16 @@ fn mining(pace: &SandboxConfig, network: &Network) -> Mining {
 fn holder(config: &Config, fork: &ForkSettings, data: &DataFolder) -> Result<Option<Address>, RehearsalError> {
     let of_key = |name: &str| -> Result<Address, SafeText> {
         let clean = |text: String| SafeText::clean(&text, 200);
-        let name: KeyName = name.parse().map_err(|error: bardo_safety::custody::KeystoreError| clean(error.to_string()))?;
+        let name: KeyName =
+            name.parse().map_err(|error: bardo_safety::custody::KeystoreError| clean(error.to_string()))?;
         Keystore::at(data.keys()).entry(&name).map(|entry| entry.address).map_err(|error| clean(error.to_string()))
     };
     match (&fork.holder, &config.account) {
         (Some(asked), _) => match asked.parse() {
             Ok(address) => Ok(Some(address)),
-            Err(_) => of_key(asked).map(Some).map_err(|reason| RehearsalError::Holder {
-                asked: SafeText::clean(asked, 80),
-                reason,
-            }),
+            Err(_) => of_key(asked)
+                .map(Some)
+                .map_err(|reason| RehearsalError::Holder { asked: SafeText::clean(asked, 80), reason }),
         },
         // Development accounts and broken keys stand for nobody.
         (None, Some(account)) => Ok(of_key(&account.value).ok()),

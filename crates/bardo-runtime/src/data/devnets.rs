@@ -162,7 +162,9 @@ impl DataFolder {
             found.push(KeptSummary {
                 name,
                 instance: record.as_ref().map(|record| record.instance),
-                fork: record.and_then(|record| record.fork).map(|fork| format!("{}@{}", fork.network, fork.block.number)),
+                fork: record
+                    .and_then(|record| record.fork)
+                    .map(|fork| format!("{}@{}", fork.network, fork.block.number)),
                 is_in_use,
                 bytes,
                 snapshots,

@@ -9,10 +9,11 @@ use super::stage::{Control, Links, Sources, Stage};
 use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
 use crate::data::{DataFolder, Ledger};
+use crate::rehearsal::Rehearsal;
+use crate::rehearsed::RehearsalRecorder;
 use crate::{Hands, OpenWorld, account, open_telling};
 use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
-use crate::rehearsal::Rehearsal;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
@@ -29,7 +30,7 @@ use golem::brain::Choice;
 use golem::brain::process::confinement;
 use golem_chain::network::NetworkKind;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig};
+use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig, Hook};
 
 /// Number of events kept in memory. Older events are in the journal.
 const RING: usize = 65_536;
@@ -74,6 +75,8 @@ pub(super) async fn boot(
     let role = &config.golem.archetype.value;
     let reach = roles.reach(role, &catalog)?;
     let network = identity(&opened);
+    let recorder = opened.rehearsal.as_ref().and_then(|rehearsal| RehearsalRecorder::of(rehearsal, &folder));
+    let hooks: Vec<Arc<dyn Hook>> = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let paper = acting.as_ref().map(|acting| acting.paper.clone());
@@ -87,7 +90,7 @@ pub(super) async fn boot(
             fabric: fabric.clone(),
             golem_id: golem_id.clone(),
             calls_per_minute: CALLS_PER_MINUTE,
-            hooks: Vec::new(),
+            hooks: hooks.clone(),
             store: Some(ledger.store.clone()),
             acting: acting.clone(),
         })
@@ -285,7 +288,7 @@ fn identity(opened: &crate::OpenWorld) -> Network {
     let chains = opened.world.chains();
     let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
     // The riskiest kind decides: real money beside play money counts as real money.
-    let money = if opened.rehearsal.is_some() {
+    let money = if chains.iter().any(|chain| chain.network().rehearses.is_some()) {
         Money::Rehearsal
     } else if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
         Money::Real
