@@ -17,7 +17,7 @@ use bardo_base::config::{Config, ForkSettings};
 use bardo_base::id::InstanceId;
 use bardo_base::{private, removal};
 use bardo_runtime::data::DataFolder;
-use bardo_runtime::policy::{is_devnet, open, place};
+use bardo_runtime::policy::{open, place};
 use bardo_runtime::rehearsal::{Rehearsal, start};
 use bardo_safety::policy::ChainId;
 use bardo_sandbox::{MarketMode, Pace};
@@ -119,7 +119,7 @@ fn custody(config: &Config, findings: &mut Vec<Finding>) -> Option<String> {
 
 /// Writes the live network's policy for the local chain. False if no swap could pass it.
 fn policy(config: &Config, rehearsal: &Rehearsal, folder: &Path, findings: &mut Vec<Finding>) -> Result<bool, Failure> {
-    let devnet = is_devnet(config)?;
+    let devnet = rehearsal.origin.network().kind == NetworkKind::Devnet;
     let (file, absent) = place(config, devnet);
     let keeper = match open(config, devnet) {
         Ok(keeper) => keeper,

@@ -261,7 +261,8 @@ fn build(
     if let Some(now) = now {
         chain.continue_time(now);
     }
-    for account in &accounts {
+    // A holder among these accounts keeps what it has.
+    for account in accounts.iter().filter(|account| Some(**account) != holder) {
         chain.open_account(*account, U256::from(PLAY_BALANCE));
     }
     let mut not_copied = Vec::new();

@@ -201,9 +201,7 @@ impl Chain {
         let sender = tx.caller;
         tx.gas_limit = tx.gas_limit.min(self.call_gas_cap());
         let transact = |state: &State| evm::transact(state, self.rules(), &view.context, Checks::Call, tx.clone());
-        view.state
-            .settled(transact)
-            .map_err(|error| CallError::from_evm(error, sender))
+        view.state.settled(transact).map_err(|error| CallError::from_evm(error, sender))
     }
 
     fn succeeds(&self, view: &View, tx: &TxEnv, gas_limit: u64) -> Result<bool, CallError> {

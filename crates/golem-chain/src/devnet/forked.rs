@@ -69,6 +69,21 @@ impl State {
         }
     }
 
+    /// Fetches values that will probably be read. A failure does not matter: what is really read is fetched again, and
+    /// only then is missing.
+    pub(crate) async fn fetch_ahead(&self, wanted: Wanted) {
+        let _fetched = self.fetch(wanted).await;
+    }
+
+    /// Fetches `needed` values, and `others` along with them if possible. Without an endpoint, the others are usually not
+    /// in the cache.
+    pub(crate) async fn fetch_with(&self, needed: Wanted, others: Wanted) -> Result<(), OriginError> {
+        match self.fetch(others).await {
+            Err(OriginError::Offline { .. }) => self.fetch(needed).await,
+            fetched => fetched,
+        }
+    }
+
     /// Result of `work` on this state, after fetching in batches what it reads of the origin. If that fails, `work`
     /// gets the error from the read that needs the value.
     pub(crate) fn settled<T>(&self, work: impl Fn(&Self) -> T) -> T {
@@ -320,28 +335,29 @@ async fn discover(view: View, rules: ChainRules, transaction: revm::context::TxE
     }
     wanted.add_account(transaction.caller);
     let (rounds, guesses) = origin::rounds();
+    view.state.fetch_ahead(wanted).await;
     for _ in 0..rounds {
-        view.state.fetch(wanted).await?;
-        wanted = missed(&view.state, rules, view.context, &transaction, guesses).await;
-        if wanted.is_empty() {
+        let (needed, mut others) = missed(&view.state, rules, view.context, &transaction, guesses).await;
+        if needed.is_empty() {
             break;
         }
-        wanted.guess_slots();
+        others.guess_slots();
+        view.state.fetch_with(needed, others).await?;
     }
     Ok(())
 }
 
-/// Values that speculative executions of a transaction miss.
+/// Values that the first speculative execution of a transaction misses, and those of all of them.
 async fn missed(
     state: &State,
     rules: ChainRules,
     context: BlockContext,
     transaction: &revm::context::TxEnv,
     guesses: [U256; 2],
-) -> Wanted {
+) -> (Wanted, Wanted) {
     let (state, transaction) = (state.clone(), transaction.clone());
     let run = move || {
-        let mut wanted = Wanted::default();
+        let (mut needed, mut wanted) = (Wanted::default(), Wanted::default());
         for guess in guesses {
             let speculating = state.speculating(guess);
             // Only the reads matter.
@@ -350,9 +366,12 @@ async fn missed(
             if missed.is_empty() && wanted.is_empty() {
                 break;
             }
+            if needed.is_empty() {
+                needed = missed.clone();
+            }
             wanted.extend(missed);
         }
-        wanted
+        (needed, wanted)
     };
     tokio::task::spawn_blocking(run).await.unwrap_or_default()
 }

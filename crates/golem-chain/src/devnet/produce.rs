@@ -96,12 +96,7 @@ enum Executed {
 
 impl Production {
     /// Executes one transaction and records its receipt.
-    fn execute(
-        &mut self,
-        rules: &ChainRules,
-        context: &BlockContext,
-        transaction: &Arc<ChainTransaction>,
-    ) -> Executed {
+    fn execute(&mut self, rules: &ChainRules, context: &BlockContext, transaction: &Arc<ChainTransaction>) -> Executed {
         let envelope = &transaction.envelope;
         let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
         let environment = evm::tx_env(envelope, transaction.sender);

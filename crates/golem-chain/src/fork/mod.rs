@@ -237,10 +237,10 @@ impl Fork {
         effort: &Arc<Effort>,
     ) -> Result<Simulation, ForkError> {
         let unread = |error: origin::OriginError| ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT));
-        state.fetch(PinnedState::foreseen(&self.next, calls, options)).await.map_err(unread)?;
+        state.fetch_ahead(PinnedState::foreseen(&self.next, calls, options)).await;
         let (rounds, guesses) = origin::rounds();
         for _ in 0..rounds {
-            let mut wanted = pinned::Wanted::default();
+            let (mut wanted, mut needed) = (pinned::Wanted::default(), pinned::Wanted::default());
             for guess in guesses {
                 let speculating = Arc::new(state.speculating(guess));
                 let running = Arc::clone(&speculating);
@@ -253,10 +253,13 @@ impl Fork {
                 if missed.is_empty() && wanted.is_empty() {
                     return result;
                 }
+                if needed.is_empty() {
+                    needed = missed.clone();
+                }
                 wanted.extend(missed);
             }
             wanted.guess_slots();
-            state.fetch(wanted).await.map_err(unread)?;
+            state.fetch_with(needed, wanted).await.map_err(unread)?;
         }
         Err(ForkError::NotConverging { rounds })
     }

@@ -195,8 +195,7 @@ impl ChainDescription {
                 DescribedToken { address: token.address, decimals: token.decimals, name: token.name.clone() };
             (token.symbol.clone(), described)
         };
-        let feed =
-            |feed: &Feed| (feed.pair.clone(), DescribedFeed { address: feed.address, decimals: feed.decimals });
+        let feed = |feed: &Feed| (feed.pair.clone(), DescribedFeed { address: feed.address, decimals: feed.decimals });
         Self {
             name: network.name.clone(),
             chain_id: network.chain_id,

@@ -394,11 +394,7 @@ impl fmt::Debug for ChainClient {
 }
 
 /// Reads every endpoint's chain id and determines the network.
-pub(super) async fn settle(
-    plan: &ChainPlan,
-    probes: &[Endpoint],
-    rules: RetryRules,
-) -> Result<Network, ConnectError> {
+pub(super) async fn settle(plan: &ChainPlan, probes: &[Endpoint], rules: RetryRules) -> Result<Network, ConnectError> {
     let asked = probes.iter().map(|probe| again(rules, move || probe.ask_chain_id()));
     let answers = join_all(asked).await;
 

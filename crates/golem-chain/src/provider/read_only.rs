@@ -41,11 +41,8 @@ pub const READ_ONLY_METHODS: &[&str] = &[
 ];
 
 /// Limits of a fork's requests. Shorter than usual, since the local chain waits for the answers.
-const LIMITS: HttpLimits = HttpLimits {
-    timeout: Duration::from_secs(6),
-    connect_timeout: Duration::from_secs(3),
-    max_body: 16 * 1024 * 1024,
-};
+const LIMITS: HttpLimits =
+    HttpLimits { timeout: Duration::from_secs(6), connect_timeout: Duration::from_secs(3), max_body: 16 * 1024 * 1024 };
 
 /// Endpoints of a chain, of which only reads can be requested.
 #[derive(Debug, Clone)]
@@ -77,7 +74,8 @@ impl ReadOnlyChain {
             .collect::<Result<_, ProviderError>>()?;
         let at = |chain_id: u64, thresholds: Thresholds| -> Vec<Endpoint> {
             let all = transports.iter();
-            all.map(|(label, transport)| Endpoint::new(label.clone(), chain_id, transport.clone(), thresholds)).collect()
+            all.map(|(label, transport)| Endpoint::new(label.clone(), chain_id, transport.clone(), thresholds))
+                .collect()
         };
         // The chain id is not known yet, so these endpoints expect none.
         let network = settle(plan, &at(0, Thresholds::default()), retry).await?;

@@ -111,8 +111,12 @@ impl Origin {
                     let (requests, inbox) = mpsc::unbounded_channel();
                     match prepare(&plan, block, &folder, clock).await {
                         Ok((network, shared)) => {
-                            let origin =
-                                Self { network: network.clone(), shared: Arc::clone(&shared), requests, failure: Mutex::default() };
+                            let origin = Self {
+                                network: network.clone(),
+                                shared: Arc::clone(&shared),
+                                requests,
+                                failure: Mutex::default(),
+                            };
                             // If nobody waits any more, the origin is dropped, and the loop ends at once.
                             drop(opened.send(Ok(Arc::new(origin))));
                             serve(shared, network, inbox).await;
@@ -147,11 +151,7 @@ async fn prepare(
     }
 }
 
-async fn online(
-    chain: &ReadOnlyChain,
-    block: ForkBlock,
-    folder: &Path,
-) -> Result<(Network, Arc<Shared>), OriginError> {
+async fn online(chain: &ReadOnlyChain, block: ForkBlock, folder: &Path) -> Result<(Network, Arc<Shared>), OriginError> {
     let network = chain.network().clone();
     let rules = ChainRules { chain_id: network.chain_id, spec: network.hardfork };
     let witnesses = Some(chain.stack().clone());
@@ -218,9 +218,8 @@ fn offline(
     let Some(Loaded { header, data, file }) = loaded else { return Err(nothing(reason)) };
     let rules = ChainRules { chain_id: network.chain_id, spec: network.hardfork };
     let client = RpcClient::new(NoEndpoint, false);
-    let provider = alloy::providers::Provider::erased(
-        ProviderBuilder::new().disable_recommended_fillers().connect_client(client),
-    );
+    let provider =
+        alloy::providers::Provider::erased(ProviderBuilder::new().disable_recommended_fillers().connect_client(client));
     let remote = Remote::new(provider, rules, RemoteLimits::default());
     let state = Arc::new(PinnedState::new(remote, header));
     let known = with_parents(data, &state);

@@ -153,14 +153,16 @@ async fn a_fork_does_what_its_origin_does_and_again_without_it() {
         assert!(offline.is_offline());
         let fork = forked(&offline).await.unwrap();
         assert_eq!(seen(&fork).await.unwrap(), there, "{block}");
+        // Other calldata, whose bytes look like addresses that were never read, and the same reads.
+        let mut other = count(3);
+        other.input = TransactionInput::new([[0; 31].as_slice(), &[3], &[0; 12], &[0xee; 20]].concat().into());
+        fork.provider().call(other.into()).await.unwrap();
         // A value that was never read is an error, and not zero.
         let unknown = fork.provider().get_balance(Address::repeat_byte(0x42)).await.unwrap_err().to_string();
         assert!(unknown.contains("no endpoint of ethereum responds"), "{unknown}");
         // An edit of such an account would make a wrong one of it.
-        let edited: Result<Value, _> = fork
-            .provider()
-            .raw_request("anvil_setNonce".into(), json!([Address::repeat_byte(0x43), "0x5"]))
-            .await;
+        let edited: Result<Value, _> =
+            fork.provider().raw_request("anvil_setNonce".into(), json!([Address::repeat_byte(0x43), "0x5"])).await;
         assert!(edited.unwrap_err().to_string().contains("no endpoint"));
     }
     let nothing = opened(&gone, ForkBlock::Number(4), folder.path()).await.unwrap_err();
@@ -207,7 +209,8 @@ async fn a_kept_fork_continues_and_only_on_its_own_block() {
     assert_eq!(again.head().hash, chain.head().hash);
     assert_eq!(again.to_image(), image);
     // Zero hides the origin's word, and an untouched word is still read there.
-    let read = move || (again.state().storage_at(COUNTER, U256::from(7)), again.state().storage_at(COUNTER, U256::from(9)));
+    let read =
+        move || (again.state().storage_at(COUNTER, U256::from(7)), again.state().storage_at(COUNTER, U256::from(9)));
     assert_eq!(tokio::task::spawn_blocking(read).await.unwrap(), (U256::ZERO, U256::from(90)));
     assert!(Chain::from_image(&image).err().unwrap().to_string().contains("of a fork"));
     devnet.mine().await.unwrap();
@@ -373,7 +376,8 @@ async fn an_endpoint_that_breaks_or_stalls_gives_an_error_and_later_the_value() 
         let folder = tempfile::tempdir().unwrap();
         let fails = Arc::new(AtomicUsize::new(usize::MAX));
         let left = Arc::clone(&fails);
-        let bad = move |call: &Value| match is_read_of(call, "eth_getBalance", ALICE) && left.load(Ordering::SeqCst) > 0 {
+        let bad = move |call: &Value| match is_read_of(call, "eth_getBalance", ALICE) && left.load(Ordering::SeqCst) > 0
+        {
             true if stalls => Manner::Silent,
             true => Manner::Broken,
             false => Manner::Honest,
