@@ -6,7 +6,7 @@ use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
-use bardo_base::config::LogFormat;
+use bardo_base::config::{ForkSettings, LogFormat};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Category, Phase, Profile, StopLevel};
 use bardo_runtime::data::devnets::DevnetName;
@@ -26,6 +26,14 @@ pub(super) struct Cli {
     /// Read the address book of those endpoints from a file, in the form that `bardo devnet` prints
     #[arg(long, value_name = "FILE", global = true)]
     pub book: Option<PathBuf>,
+    /// Rehearse on a local copy of this live network at a block, with play money: its contracts, pools, and what you hold.
+    /// The network is only read; nothing is sent there
+    #[arg(long, value_name = "NAME[=URL][@BLOCK]", global = true, conflicts_with = "network")]
+    pub fork: Option<ForkSettings>,
+    /// Give the rehearsal's stand-in what this account holds [default: the configured key; without one, 10 of the native
+    /// token]
+    #[arg(long, value_name = "ADDRESS|KEY", global = true)]
+    pub holder: Option<String>,
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -64,15 +72,24 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Serve the devnet's two chains as JSON-RPC on loopback until interrupted
+    /// Serve the devnet's two chains, or a rehearsal, as JSON-RPC on loopback until interrupted
     #[command(
         long_about = "Serve the devnet's two chains as JSON-RPC on loopback, until interrupted.\n\nThe first line of \
         stdout is one JSON object that lists the address of each chain and the contracts on it. Keys and money are for \
-        play: the accounts are those of the well-known development mnemonic."
+        play: the accounts are those of the well-known development mnemonic.\n\nWith --fork, one chain is served: a local \
+        copy of a live network at a block. The network is only read, what was read is kept in the data folder, and the \
+        chain has a local id, so nothing that is signed for it is valid on the live network."
     )]
     Devnet(DevnetArguments),
     /// Check what works on this machine, and how to fix what does not
-    Doctor,
+    Doctor {
+        /// Also rehearse one whole swap on a fork of the network, under its policy, and list what would be different live
+        #[arg(long)]
+        rehearse: bool,
+        /// Amount of the native token that is swapped [default: 0.01]
+        #[arg(long, value_name = "AMOUNT", requires = "rehearse")]
+        size: Option<String>,
+    },
     /// Run a session without a screen; consoles attach to it, and it outlives them
     #[command(
         long_about = "Run a session without a screen, as the console runs one. `bardo attach`, or `bardo` alone, opens a \
@@ -102,10 +119,14 @@ pub(super) enum Command {
     /// Call one tool and print its result: a short report on a terminal, JSON when piped or with --json
     Call {
         /// Name of the tool; `bardo tools` lists them
-        tool: String,
+        #[arg(required_unless_present = "from_rehearsal")]
+        tool: Option<String>,
         /// Parameters: name=value words, or one JSON object, from a file with @FILE, from stdin with -
         #[arg(value_name = "NAME=VALUE|JSON|@FILE|-")]
         params: Vec<String>,
+        /// Propose on the live network what this call did on a rehearsal; everything is checked again
+        #[arg(long, value_name = "CALL_ID", conflicts_with_all = ["tool", "fork"])]
+        from_rehearsal: Option<CallId>,
         /// Make retries safe: run the call at most once per data folder under this key
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,

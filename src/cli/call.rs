@@ -3,7 +3,9 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use super::{Exit, Failure, answer, consent, load, logs, parameters, print, print_json, secret, wait};
+use super::{
+    Exit, Failure, answer, consent, load, logs, parameters, print, print_json, secret, wait, without_controls,
+};
 use tokio::task::AbortHandle;
 
 use bardo_base::clock::{Clock, SystemClock};
@@ -15,13 +17,15 @@ use bardo_base::model::{CapabilityTier, CardKind, Category, Phase};
 use bardo_base::secret::Password;
 use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::questions::answering;
+use bardo_runtime::rehearsal::Rehearsal;
+use bardo_runtime::rehearsed::{RehearsalRecorder, rehearsed};
 use bardo_runtime::{OpenError, OpenWorld, SigningContext, account};
 use bardo_safety::orders::Orders;
 use bardo_sandbox::{MarketMode, Pace, SandboxConfig};
 use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::{
-    Acting, ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse,
+    Acting, ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Hook, Input, Status, ToolResponse,
 };
 
 /// Number of events kept in memory, which is more than one call emits.
@@ -137,18 +141,21 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         let telling = std::io::stderr().is_terminal();
         let telling = telling.then(|| tokio::spawn(tell(fabric.subscribe(1_024))).abort_handle());
         let paper = acting.as_ref().map(|acting| acting.paper.clone());
+        let rehearsal = opened.rehearsal.clone();
+        let recorder = rehearsal.as_ref().and_then(|one| RehearsalRecorder::of(one, &DataFolder::of(config)));
+        let hooks = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
         let executor = Executor::new(ExecutorConfig {
             catalog,
             world: Arc::new(opened.world.with_orders(orders.clone()).with_paper(paper)),
             fabric: fabric.clone(),
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
-            hooks: Vec::new(),
+            hooks,
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
             acting,
         });
         let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
-        let approve = approval_mode(approve, opened.sandbox.is_some(), ledger.as_ref());
+        let approve = approval_mode(approve, opened.sandbox.is_some() || rehearsal.is_some(), ledger.as_ref());
         let call = Call { idempotency_key, dry_run, approve: Some(approve), phase, ..Call::new(tool, input) };
         let mut response = executor.call(call).await;
         if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
@@ -157,6 +164,12 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         if opened.sandbox.is_some() && signs && matches!(response.status, Status::Success | Status::Partial) {
             let said = response.explanation.take().unwrap_or_default();
             response.explanation = Some(format!("{said}{ENDS_WITH_IT}"));
+        }
+        if let Some(rehearsal) = rehearsal.filter(|_| signs)
+            && matches!(response.status, Status::Success | Status::Partial | Status::Simulated)
+        {
+            let said = response.explanation.take().unwrap_or_default();
+            response.explanation = Some(format!("{said}{}", rehearsed_note(&rehearsal, response.call_id)));
         }
         // The log reports a failure to store the last events.
         let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
@@ -345,6 +358,36 @@ pub(super) fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
         market: MarketMode::Off,
         keeper: true,
     }
+}
+
+/// Note on a write of a rehearsal.
+fn rehearsed_note(rehearsal: &Rehearsal, call_id: CallId) -> String {
+    let (network, block) = (&rehearsal.network.name, rehearsal.origin.number());
+    format!(
+        " This was a rehearsal of {network} at block {block}; nothing was sent there. `bardo call --from-rehearsal \
+         {call_id}` proposes the same on {network}, where everything is checked again."
+    )
+}
+
+/// Makes the call that was rehearsed, on the live network: from its tool and parameters alone, with all checks.
+pub(super) fn from_rehearsal(
+    call_id: CallId,
+    wishes: Wishes,
+    environment: &Environment,
+    flags: Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let rehearsed = rehearsed(&DataFolder::of(&load(environment, &flags)?), call_id)?;
+    let named = flags.network.is_some() || !flags.rpc.is_empty();
+    let flags = if named { flags } else { Flags { network: Some(rehearsed.network.clone()), ..flags } };
+    eprintln!(
+        "bardo: proposing on the live network what was rehearsed on {} at block {}: {} {}",
+        rehearsed.network, rehearsed.block.number, rehearsed.tool, rehearsed.params
+    );
+    if let Some(explanation) = &rehearsed.explanation {
+        eprintln!("bardo: on the rehearsal: {}", without_controls(explanation));
+    }
+    run(&rehearsed.tool, &[rehearsed.params.to_string()], wishes, environment, &flags, json)
 }
 
 /// Prints the progress of the call on stderr.

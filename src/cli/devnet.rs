@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Exit, Failure, args::DevnetArguments, load, logs, print};
+use super::{Exit, Failure, args::DevnetArguments, load, logs, print, rehearsal};
 use bardo_base::{
     clock::{Clock, SystemClock},
     config::{Environment, Flags},
@@ -62,8 +62,15 @@ pub(super) fn sandbox(seed: u64, pace: Pace, market: MarketMode) -> SandboxConfi
 }
 
 pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
-    let config = load(environment, flags)?;
+    let mut config = load(environment, flags)?;
     let _logs = logs::start(&config)?;
+    if let Some(name) = &arguments.data {
+        super::kept::resume_fork(&mut config, name);
+        config.kept_devnet = Some(name.to_string());
+    }
+    if let Some(fork) = config.fork.clone() {
+        return rehearsal::serve(&config, &fork, arguments);
+    }
     let ports = ports(arguments.port)?;
     // The port after the chains' ports if there is one, otherwise any free port.
     let services_port = match ports {
@@ -163,7 +170,7 @@ async fn serve_all(sandbox: &Sandbox, ports: [u16; 2], services: &Services) -> R
 }
 
 /// Completes when the process is asked to end: by Ctrl-C, SIGTERM or SIGHUP.
-fn interruption() -> Result<impl Future<Output = ()>, Failure> {
+pub(super) fn interruption() -> Result<impl Future<Output = ()>, Failure> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

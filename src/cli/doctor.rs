@@ -67,7 +67,7 @@ enum Status {
 }
 
 #[derive(Debug, Serialize)]
-struct Finding {
+pub(super) struct Finding {
     check: &'static str,
     status: Status,
     detail: String,
@@ -82,20 +82,26 @@ impl Finding {
         Self { check, status, detail: clean(&detail.to_string()), fix: fix.map(clean) }
     }
 
-    fn ok(check: &'static str, detail: impl fmt::Display) -> Self {
+    pub(super) fn ok(check: &'static str, detail: impl fmt::Display) -> Self {
         Self::new(check, Status::Ok, detail, None)
     }
 
-    fn note(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
+    pub(super) fn note(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
         Self::new(check, Status::Note, detail, Some(fix))
     }
 
-    fn fail(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
+    pub(super) fn fail(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
         Self::new(check, Status::Fail, detail, Some(fix))
     }
 }
 
-pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+/// Runs all checks. `rehearse` asks for a swap on a fork of the network as well, of this size.
+pub(super) fn run(
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+    rehearse: Option<Option<&str>>,
+) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut findings = vec![terminal(), colours(), letters(), memory(), isolation(), devnet()];
     match Config::load(environment, flags) {
@@ -112,6 +118,9 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
             findings.extend(runtime.block_on(settling(&config)));
             findings.extend(runtime.block_on(relays(&config)));
             findings.extend(runtime.block_on(model(&config)));
+            if let Some(size) = rehearse {
+                findings.extend(super::rehearse::run(&config, size)?);
+            }
         }
         Err(error) => {
             findings.push(Finding::fail("config", error, "correct it; `bardo config path` prints its location"))

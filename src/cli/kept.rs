@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::args::DevnetAction;
 use super::{Exit, Failure, load, print, print_json};
-use bardo_base::config::{Config, Environment, Flags};
+use bardo_base::config::{Config, Environment, Flags, ForkSettings};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::data::devnets::{DevnetError, DevnetName, KeptSummary};
 use golem_chain::network::Plan;
@@ -46,6 +46,15 @@ pub(super) fn run(
         }
     }
     Ok(Exit::Success)
+}
+
+/// Selects the live network of a kept fork, unless `--fork` names it.
+pub(super) fn resume_fork(config: &mut Config, name: &DevnetName) {
+    if config.fork.is_none()
+        && let Some((network, hash)) = DataFolder::of(config).kept_fork(name)
+    {
+        config.fork = Some(ForkSettings { network, url: None, block: Some(hash.to_string()), holder: None });
+    }
 }
 
 /// Refuses a network whose chains are not in this process, since they cannot be kept.
@@ -90,6 +99,7 @@ fn told(kept: &KeptSummary) -> serde_json::Value {
     json!({
         "name": kept.name.to_string(),
         "instance": kept.instance,
+        "fork": kept.fork,
         "in_use": kept.is_in_use,
         "bytes": kept.bytes,
         "snapshots": kept.snapshots.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -109,7 +119,9 @@ fn list(found: &[KeptSummary]) -> String {
         };
         let snapshots: Vec<String> = kept.snapshots.iter().map(ToString::to_string).collect();
         let snapshots = if snapshots.is_empty() { "no snapshots".to_owned() } else { snapshots.join(", ") };
-        text.push_str(&format!("{:<20} {state:<10} {} KiB  {snapshots}\n", kept.name, kept.bytes.div_ceil(1_024)));
+        let fork = kept.fork.as_ref().map(|fork| format!("  fork of {fork}")).unwrap_or_default();
+        let size = kept.bytes.div_ceil(1_024);
+        text.push_str(&format!("{:<20} {state:<10} {size} KiB  {snapshots}{fork}\n", kept.name));
     }
     text
 }

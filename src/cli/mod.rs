@@ -35,6 +35,8 @@ mod privacy;
 mod reconcile;
 #[cfg(test)]
 mod reference;
+mod rehearsal;
+mod rehearse;
 mod roles;
 mod secret;
 #[cfg(unix)]
@@ -55,7 +57,7 @@ use ::golem::brain::Choice;
 use ::golem::brain::process::confinement::launch;
 use ::golem::scenario;
 use args::{Cli, Command, DevnetArguments, GolemAction, LogAction, ToolsFormat};
-use bardo_base::config::{Config, ConfigError, Environment, Flags, Origin};
+use bardo_base::config::{Config, ConfigError, Environment, Flags, ForkSettings, Origin};
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_console::source::Source;
@@ -168,7 +170,11 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         brain: cli.brain,
         archetype: cli.archetype,
         log_format: cli.log_format,
+        fork: cli.fork.map(|fork| ForkSettings { holder: cli.holder.clone(), ..fork }),
     };
+    if cli.holder.is_some() && flags.fork.is_none() {
+        return Err(Failure::usage("--holder belongs to a rehearsal: add --fork NAME, or remove it".to_owned()));
+    }
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     if cli.data.is_some() && (cli.command.is_some() || cli.scenario.is_some()) {
         let words = "--data keeps the console's devnet: remove it from other commands and from scenarios; `bardo \
@@ -182,18 +188,37 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         && flags.network.is_none()
         && flags.rpc.is_empty()
         && flags.brain.is_none()
-        && flags.archetype.is_none();
+        && flags.archetype.is_none()
+        && flags.fork.is_none();
     match cli.command {
         Some(Command::Devnet(DevnetArguments { action: Some(action), .. })) => {
             kept::run(&action, &environment, &flags, cli.json)
         }
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
-        Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase, key, password_fd, wait }) => {
+        Some(Command::Call {
+            tool,
+            params,
+            from_rehearsal,
+            idempotency_key,
+            dry_run,
+            approve,
+            phase,
+            key,
+            password_fd,
+            wait,
+        }) => {
             let paper = cli.paper;
             let wishes =
                 call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
-            call::run(&tool, &params, wishes, &environment, &Flags { account: key, ..flags }, cli.json)
+            let flags = Flags { account: key, ..flags };
+            match from_rehearsal {
+                Some(call_id) => call::from_rehearsal(call_id, wishes, &environment, flags, cli.json),
+                None => {
+                    let tool = tool.unwrap_or_default();
+                    call::run(&tool, &params, wishes, &environment, &flags, cli.json)
+                }
+            }
         }
         Some(Command::Tools { name, profile, category, archetype, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
@@ -245,7 +270,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Paper { action }) => paper::run(action, &environment, &flags, cli.json),
         Some(Command::Completions { shell }) => shell::completions(shell),
         Some(Command::Man { folder }) => shell::man(&folder),
-        Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
+        Some(Command::Doctor { rehearse, size }) => {
+            doctor::run(&environment, &flags, cli.json, rehearse.then_some(size.as_deref()))
+        }
         #[cfg(unix)]
         Some(Command::Serve { end: Some(end), .. }) => serve::end(&load(&environment, &flags)?, end),
         #[cfg(unix)]
@@ -268,8 +295,13 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let time = show.as_ref().and_then(golem::time_of);
             let session = SessionOptions { show, time, ..SessionOptions::default() };
             let mut config = load(&environment, &flags)?;
+            if config.fork.is_some() && session.show.is_some() {
+                let words = "scenarios run on the devnet: remove --scenario from the rehearsal, or --fork";
+                return Err(Failure::usage(words.to_owned()));
+            }
             if let Some(name) = cli.data {
                 kept::on_embedded(&config)?;
+                kept::resume_fork(&mut config, &name);
                 config.kept_devnet = Some(name.to_string());
             }
             console(config, look, session)

@@ -40,6 +40,8 @@ mod policy;
 mod quotes;
 #[cfg(unix)]
 mod rare;
+#[cfg(unix)]
+mod rehearsal;
 mod schemas;
 #[cfg(unix)]
 mod serve;

@@ -175,6 +175,9 @@ pub fn queue_key(
     match (account.kind(), ledger.kind) {
         (AccountKind::DevelopmentKey, LedgerKind::Devnet) => {
             let secret = match &opened.sandbox {
+                None if opened.rehearsal.as_ref().is_some_and(|rehearsal| !rehearsal.is_kept) => {
+                    queue_secret::in_memory()
+                }
                 Some(sandbox) if !sandbox.is_kept() => queue_secret::in_memory(),
                 Some(_) | None => queue_secret::of_instance(&DataFolder::of(config), ledger),
             };

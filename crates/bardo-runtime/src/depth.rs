@@ -6,6 +6,10 @@ use golem_chain::sender::SenderRules;
 
 /// Settings of a chain, under any of its names.
 pub(super) fn settings_of<'c>(config: &'c Config, network: &Network) -> Option<&'c ChainSettings> {
+    // What is configured for a live network, such as its relay, must not meet a rehearsal's transactions.
+    if network.rehearses.is_some() {
+        return None;
+    }
     let meant = |name: &str| resolve(name, std::slice::from_ref(network)).is_ok();
     config.chains.iter().find(|(name, _)| meant(name)).map(|(_, settings)| settings)
 }

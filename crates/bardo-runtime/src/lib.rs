@@ -9,6 +9,8 @@
 //! | `session`, `actor` | a running network and the actor in it |
 //! | `questions` | approval requests of this process and of other processes on the same ledger |
 //! | `allowances`, `reconcile` | allowances of an account; accounts that were used outside the ledger |
+//! | `rehearsal` | a local chain that continues from a block of a live network |
+//! | `rehearsed` | records of rehearsed writes, to propose them on the live network |
 //! | `policy_cage` | an account's rules in PolicyCage, compared with the policy and changed |
 //! | `market` | prices and pools for the Network screen |
 #![forbid(unsafe_code)]
@@ -38,6 +40,8 @@ pub mod questions;
 pub mod quotes;
 pub mod reauthentication;
 pub mod reconcile;
+pub mod rehearsal;
+pub mod rehearsed;
 pub mod session;
 mod tool_info;
 mod world;

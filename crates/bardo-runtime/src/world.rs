@@ -7,8 +7,9 @@ use futures::future::join_all;
 use super::account;
 use super::data::DataFolder;
 use super::data::devnets::{BadDevnetName, DevnetError};
+use super::rehearsal::{self, Rehearsal, RehearsalError};
 use bardo_base::clock::Clock;
-use bardo_base::config::Config;
+use bardo_base::config::{Config, ForkSettings};
 use bardo_base::units::Usd;
 use bardo_sandbox::{Progress, Sandbox, SandboxConfig, SandboxError};
 use golem_chain::network::{Plan, PlanError};
@@ -23,6 +24,8 @@ pub struct OpenWorld {
     pub world: World,
     /// Embedded devnet, if the chains are inside this process.
     pub sandbox: Option<Sandbox>,
+    /// Rehearsal of a live network, if the chain is one.
+    pub rehearsal: Option<Rehearsal>,
 }
 
 /// Errors of opening a network.
@@ -43,6 +46,9 @@ pub enum OpenError {
     /// The name of the kept devnet is invalid.
     #[error(transparent)]
     KeptName(#[from] BadDevnetName),
+    /// The rehearsal did not start.
+    #[error(transparent)]
+    Rehearsal(#[from] RehearsalError),
     /// The configured test prices are invalid.
     #[error(transparent)]
     Prices(#[from] FixedPriceError),
@@ -74,6 +80,9 @@ pub async fn open_telling(
     clock: Arc<dyn Clock>,
     report: impl Fn(Progress) + Send + Sync + 'static,
 ) -> Result<OpenWorld, OpenError> {
+    if let Some(fork) = &config.fork {
+        return rehearse(config, fork, sandbox(), clock).await;
+    }
     match Plan::from_config(config)? {
         Plan::Devnet => embedded(config, sandbox, clock, report).await,
         Plan::Endpoints(plans) => {
@@ -89,7 +98,11 @@ pub async fn open_telling(
                     }
                 }
             }
-            Ok(OpenWorld { world: watching(config, World::new(clock, None, chains, lost)), sandbox: None })
+            Ok(OpenWorld {
+                world: watching(config, World::new(clock, None, chains, lost)),
+                sandbox: None,
+                rehearsal: None,
+            })
         }
     }
 }
@@ -117,7 +130,28 @@ async fn embedded(
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone())?;
         chains.push(world_chain(config, client, &clock)?);
     }
-    Ok(OpenWorld { world: watching(config, World::new(clock, None, chains, Vec::new())), sandbox: Some(sandbox) })
+    Ok(OpenWorld {
+        world: watching(config, World::new(clock, None, chains, Vec::new())),
+        sandbox: Some(sandbox),
+        rehearsal: None,
+    })
+}
+
+/// Opens a rehearsal of a live network.
+async fn rehearse(
+    config: &Config,
+    fork: &ForkSettings,
+    pace: SandboxConfig,
+    clock: Arc<dyn Clock>,
+) -> Result<OpenWorld, OpenError> {
+    let rehearsal = rehearsal::start(config, fork, pace, Arc::clone(&clock)).await?;
+    let client = ChainClient::devnet(rehearsal.network.clone(), rehearsal.devnet.clone(), Arc::clone(&clock))?;
+    let chains = vec![world_chain(config, client, &clock)?];
+    Ok(OpenWorld {
+        world: watching(config, World::new(clock, None, chains, Vec::new())),
+        sandbox: None,
+        rehearsal: Some(rehearsal),
+    })
 }
 
 fn watching(config: &Config, mut world: World) -> World {

@@ -347,6 +347,7 @@ fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
             })
             .collect(),
         accounts: accounts.to_vec(),
+        rehearses: None,
     }
 }
 

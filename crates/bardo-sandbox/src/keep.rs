@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use alloy::primitives::Address;
 use serde::{Deserialize, Serialize};
 
 use super::error::SandboxError;
@@ -23,6 +24,8 @@ use bardo_base::id::InstanceId;
 use bardo_base::{private, regular_file};
 use golem_chain::devnet::Chain;
 use golem_chain::devnet::keep::{self, KeepError, KeptChain};
+use golem_chain::fork::origin::Origin;
+use golem_chain::network::LiveBlock;
 
 /// Version of the record.
 const VERSION: u32 = 1;
@@ -30,6 +33,10 @@ const VERSION: u32 = 1;
 pub const RECORD: &str = "devnet.json";
 /// File name of the lock that the process using the folder holds.
 pub const LOCK: &str = "in-use";
+/// Name of a fork's chain in its folder.
+const FORK_CHAIN: &str = "fork";
+/// Folder of the cached values of a fork's origin.
+const ORIGIN: &str = "origin";
 /// Maximum size of a record, in bytes.
 const MAX_RECORD: u64 = 1 << 20;
 
@@ -71,6 +78,20 @@ pub struct KeptRecord {
     /// Begin of the market, in seconds since the Unix epoch.
     pub began: u64,
     books: BTreeMap<String, AddressBook>,
+    /// The live network that it was forked from; absent for a devnet of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<KeptFork>,
+}
+
+/// Origin of a stored fork.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFork {
+    /// Name of the live network.
+    pub network: String,
+    /// Block of the live network.
+    pub block: LiveBlock,
+    /// Account whose holdings the stand-in got; `None` without one.
+    pub holder: Option<Address>,
 }
 
 /// Folder of a stored devnet, locked by this process.
@@ -126,11 +147,34 @@ impl KeptFolder {
             books.insert(deployment.plan.name.to_owned(), AddressBook::of(deployment));
         }
         let path = self.path.join(RECORD);
-        let record = KeptRecord { version: VERSION, instance, seed, began, books };
-        let text = serde_json::to_vec_pretty(&record)
-            .map_err(|error| KeptError::Record { path: path.clone(), reason: error.to_string() })?;
-        keep::replace(&path, &text).map_err(failed(&path))?;
+        let record = KeptRecord { version: VERSION, instance, seed, began, books, fork: None };
+        write_record(&path, &record)?;
         Ok(kept)
+    }
+
+    /// Starts to store a new fork.
+    ///
+    /// # Errors
+    /// [`KeptError`] if a file cannot be written.
+    pub fn begin_fork(&self, instance: InstanceId, fork: KeptFork, chain: &Chain) -> Result<KeptChain, KeptError> {
+        let kept = KeptChain::begin(&self.path, FORK_CHAIN, chain, Arc::clone(&self.lock))?;
+        let books = BTreeMap::new();
+        let record = KeptRecord { version: VERSION, instance, seed: 0, began: 0, books, fork: Some(fork) };
+        write_record(&self.path.join(RECORD), &record)?;
+        Ok(kept)
+    }
+
+    /// Resumes the stored fork on its origin.
+    ///
+    /// # Errors
+    /// [`KeptError`] if a file cannot be used, or the fork is of another block.
+    pub fn resume_fork(&self, origin: &Arc<Origin>) -> Result<(KeptChain, Chain), KeptError> {
+        Ok(KeptChain::resume_on(&self.path, FORK_CHAIN, Arc::clone(&self.lock), Some(origin))?)
+    }
+
+    /// Folder of the cached values of a fork's origin.
+    pub fn origin_cache(&self) -> PathBuf {
+        self.path.join(ORIGIN)
     }
 
     /// Resumes the stored chain of `plan` with its address book.
@@ -140,6 +184,9 @@ impl KeptFolder {
         plan: &'static ChainPlan,
     ) -> Result<(KeptChain, Chain, Deployment), SandboxError> {
         let foreign = |reason: String| KeptError::Record { path: self.path.join(RECORD), reason };
+        if let Some(fork) = &record.fork {
+            return Err(foreign(format!("it is a fork of {}, so start it with --fork", fork.network)).into());
+        }
         let book = record.books.get(plan.name).cloned();
         let book = book.ok_or_else(|| foreign(format!("it has no chain {}", plan.name)))?;
         let deployment = book.deployment(plan).map_err(|error| foreign(error.to_string()))?;
@@ -169,6 +216,12 @@ pub fn read_record(folder: &Path) -> Result<Option<KeptRecord>, KeptError> {
     } else {
         Err(damaged(format!("it is of version {}, but this is version {VERSION}", record.version)))
     }
+}
+
+fn write_record(path: &Path, record: &KeptRecord) -> Result<(), KeptError> {
+    let text = serde_json::to_vec_pretty(record)
+        .map_err(|error| KeptError::Record { path: path.to_owned(), reason: error.to_string() })?;
+    keep::replace(path, &text).map_err(failed(path))
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeptError + use<> {

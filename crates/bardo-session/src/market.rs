@@ -14,6 +14,8 @@ use bardo_base::units::{TokenAmount, Usd};
 pub enum Money {
     /// Play money of the embedded devnet.
     Play,
+    /// Play money of a rehearsal: a local copy of a live network.
+    Rehearsal,
     /// Test money of a public test network.
     Test,
     /// Real money, on any other network.
@@ -29,6 +31,7 @@ impl Money {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Play => "PLAY MONEY",
+            Self::Rehearsal => "REHEARSAL",
             Self::Test => "TEST MONEY",
             Self::Real => "REAL MONEY",
             Self::Paper => "PAPER",
@@ -86,6 +89,9 @@ pub struct BootStep {
     pub detail: SafeText,
     /// True for the chain's last step.
     pub done: bool,
+    /// True if the chain is a rehearsal of a live network.
+    #[serde(default)]
+    pub rehearses: bool,
 }
 
 /// Network with its chains.

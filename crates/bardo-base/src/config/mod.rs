@@ -3,6 +3,7 @@
 //! An unknown key is an error that names its line. Names of chains are not resolved here (see `chain::network`).
 
 mod file;
+mod fork;
 mod golem;
 mod log_format;
 mod paths;
@@ -18,6 +19,7 @@ use crate::model::OnDeath;
 use crate::units::{BasisPoints, Usd};
 
 pub use file::{KEYS, TEMPLATE};
+pub use fork::{ForkError, ForkSettings};
 pub use golem::{DEFAULT_ARCHETYPE, DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
 pub use log_format::{LogFormat, UnknownLogFormat};
 pub use paths::Paths;
@@ -56,6 +58,9 @@ pub struct Config {
     /// Name under which the in-process devnet is kept between runs; `None` for one that ends with the process. Only the
     /// command line sets it.
     pub kept_devnet: Option<String>,
+    /// Live network that the in-process chain continues from, for a rehearsal; `None` for the devnet. Only the command
+    /// line sets it.
+    pub fork: Option<ForkSettings>,
     /// Log filter in the syntax of `tracing`.
     pub log: Setting<String>,
     /// Format of the log file.
@@ -284,6 +289,8 @@ pub struct Flags {
     pub archetype: Option<String>,
     /// `--log-format FORMAT`.
     pub log_format: Option<LogFormat>,
+    /// `--fork NAME[=URL][@BLOCK]`, with the holder of `--holder`.
+    pub fork: Option<ForkSettings>,
 }
 
 /// Environment variables that start with `BARDO_`, captured once so that tests can supply their own.
@@ -406,6 +413,7 @@ impl Config {
             data_dir,
             outer_data_dir: None,
             kept_devnet: None,
+            fork: flags.fork.clone(),
             log,
             log_format,
             chains,
@@ -431,6 +439,24 @@ impl Config {
 }
 
 /// Sets the endpoints of a chain; its other settings stay.
+impl Config {
+    /// This configuration for the live network of a rehearsal: its name, and its endpoint where one was given.
+    ///
+    /// # Errors
+    /// A [`ConfigError`] for an endpoint without encryption over a network.
+    pub fn live_of(&self, fork: &ForkSettings) -> Result<Self, ConfigError> {
+        let mut live = Self { fork: None, ..self.clone() };
+        live.network = Setting { value: fork.network.clone(), origin: Origin::Flag("--fork") };
+        if let Some(url) = &fork.url {
+            let rpc = Setting { value: vec![url.clone()], origin: Origin::Flag("--fork") };
+            set_endpoints(&mut live.chains, fork.network.clone(), rpc);
+            let own = live.chains.iter().filter(|(name, _)| **name == fork.network);
+            encrypted(&own.map(|(name, settings)| (name.clone(), settings.clone())).collect(), false)?;
+        }
+        Ok(live)
+    }
+}
+
 fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rpc: Setting<Vec<RpcUrl>>) {
     match chains.get_mut(&chain) {
         Some(settings) => settings.rpc = rpc,

@@ -90,7 +90,7 @@ pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
 
 /// Address of a transaction in its block explorer, or in the console if there is none.
 pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
-    let devnet = page.network.as_ref().is_none_or(|network| network.money == Money::Play);
+    let devnet = page.network.as_ref().is_none_or(|network| matches!(network.money, Money::Play | Money::Rehearsal));
     let outside = chains::known(chain_id).filter(|_| !devnet).map(|chain| chain.explorer);
     match outside {
         Some(explorer) => format!("{explorer}/tx/{hash}"),

@@ -27,12 +27,19 @@ impl Widget for BootView<'_> {
         let page = &state.session.page;
         // Only the in-process devnet reports steps. Before the first report, nothing is claimed about the kind of money.
         let (begins, costs) = match state.money() {
+            _ if page.boot.iter().any(|step| step.rehearses) => (
+                "Starting a rehearsal: a local copy of a live network.",
+                "The live network is only read, and nothing costs real money.",
+            ),
             _ if !page.boot.is_empty() => (
                 "Starting the devnet: two chains inside this process.",
                 "Nothing leaves this machine, and nothing costs real money.",
             ),
             None => ("Starting.", ""),
             Some(Money::Play) => ("Connecting to the devnet.", "Nothing costs real money."),
+            Some(Money::Rehearsal) => {
+                ("Opening the rehearsal.", "A local copy of a live network: nothing is sent there.")
+            }
             Some(Money::Test) => ("Connecting to the test network.", "Test tokens only."),
             Some(Money::Real) => ("Connecting to the network.", "Actions move real money."),
             Some(Money::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),

@@ -172,6 +172,9 @@ impl Widget for QuitDialog<'_> {
         }
         match state.money() {
             Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
+            Some(Money::Rehearsal) => {
+                rows.push(Row::new("The rehearsal ends with Bardo, unless it is kept.", Role::TextDim));
+            }
             Some(Money::Real | Money::Test) => {
                 rows.push(Row::new("Open orders can still fill while Bardo is not running.", Role::StateCare));
             }

@@ -311,7 +311,8 @@ fn screens_and_layers_as_pictures() {
         }
         let mut state = State::new(Size { width: columns, height: rows }, samples::START_MILLIS, false);
         for (chain, step, done) in [("ethereum", "deploying Uniswap", true), ("base", "moving the market", false)] {
-            let told = BootStep { chain: text(chain), step: text(step), detail: text("2 of 9"), done };
+            let told =
+                BootStep { chain: text(chain), step: text(step), detail: text("2 of 9"), done, rehearses: false };
             news(&mut state, News::Market(Update::Boot(told)));
         }
         pictured("boot", &state);

@@ -48,6 +48,7 @@ fn is_drawn_as(state: &State, words: &str, role: Role) {
 fn the_badge_has_the_colour_of_its_money_in_the_header_and_in_a_decision() {
     let badges = [
         (Money::Play, Role::BadgePlay),
+        (Money::Rehearsal, Role::BadgePlay),
         (Money::Test, Role::BadgeTest),
         (Money::Real, Role::BadgeReal),
         (Money::Paper, Role::BadgePaper),

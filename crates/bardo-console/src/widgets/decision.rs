@@ -116,7 +116,7 @@ pub struct DecisionModel<'a> {
 /// Role of the badge for a kind of money.
 pub(crate) fn badge(money: Money) -> Role {
     match money {
-        Money::Play => Role::BadgePlay,
+        Money::Play | Money::Rehearsal => Role::BadgePlay,
         Money::Test => Role::BadgeTest,
         Money::Real => Role::BadgeReal,
         Money::Paper => Role::BadgePaper,

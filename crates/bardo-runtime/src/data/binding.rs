@@ -71,11 +71,13 @@ impl Identity {
                 for chain in chains {
                     genesis.insert(chain.network().chain_id, (chain.network().to_string(), first_block(chain).await?));
                 }
-                let folder = match &opened.sandbox {
+                let folder = match (&opened.sandbox, &opened.rehearsal) {
+                    (_, Some(rehearsal)) if rehearsal.is_kept => format!("devnet-{}", rehearsal.instance),
+                    (_, Some(rehearsal)) => format!("embedded-{}", rehearsal.instance),
                     // A kept devnet may be served to other processes the next time; they use the same name.
-                    Some(sandbox) if sandbox.is_kept() => format!("devnet-{}", sandbox.instance()),
-                    Some(sandbox) => format!("embedded-{}", sandbox.instance()),
-                    None => match instance(chains).await? {
+                    (Some(sandbox), None) if sandbox.is_kept() => format!("devnet-{}", sandbox.instance()),
+                    (Some(sandbox), None) => format!("embedded-{}", sandbox.instance()),
+                    (None, None) => match instance(chains).await? {
                         Some(instance) => format!("devnet-{instance}"),
                         // A node without a devnet id: only its first block identifies it.
                         None => match genesis.values().next() {

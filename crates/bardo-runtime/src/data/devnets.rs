@@ -24,9 +24,9 @@ use super::{DataError, DataFolder, LEDGERS, LOCK, Ledger, QUEUE_SECRETS, folders
 use bardo_base::id::InstanceId;
 use bardo_base::text::SafeText;
 use bardo_base::{private, regular_file, removal};
-use bardo_sandbox::Sandbox;
 use bardo_sandbox::keep::{self, KeptError, KeptFolder};
 use bardo_store::StoreError;
+use golem_chain::devnet::Devnet;
 use golem_chain::devnet::keep::replace;
 
 /// Folder of all kept devnets, in the data directory.
@@ -78,6 +78,8 @@ pub struct KeptSummary {
     pub name: DevnetName,
     /// Id of the devnet; `None` before its first run, or if the record is damaged.
     pub instance: Option<InstanceId>,
+    /// Live network and block that it was forked from, such as `ethereum@21000000`; `None` for a devnet of its own.
+    pub fork: Option<String>,
     /// True if a process uses it.
     pub is_in_use: bool,
     /// Size of its chains in bytes, without snapshots.
@@ -159,13 +161,22 @@ impl DataFolder {
             let snapshots = names(&path.join(SNAPSHOTS))?;
             found.push(KeptSummary {
                 name,
-                instance: record.map(|record| record.instance),
+                instance: record.as_ref().map(|record| record.instance),
+                fork: record
+                    .and_then(|record| record.fork)
+                    .map(|fork| format!("{}@{}", fork.network, fork.block.number)),
                 is_in_use,
                 bytes,
                 snapshots,
             });
         }
         Ok(found)
+    }
+
+    /// Live network and block hash of the kept fork of this name; `None` for other devnets, and if there is none.
+    pub fn kept_fork(&self, name: &DevnetName) -> Option<(String, alloy::primitives::B256)> {
+        let fork = keep::read_record(&self.devnet(name)).ok().flatten()?.fork?;
+        Some((fork.network, fork.block.hash))
     }
 
     /// Deletes a kept devnet with its snapshots and its ledger.
@@ -303,20 +314,19 @@ impl DataFolder {
 
 /// Rejects a ledger that contains a settled transaction in a block that a kept chain lacks. The chain's files are then
 /// older, and new signatures would rely on money that is not there.
-pub(super) async fn check_against_chains(ledger: &Ledger, sandbox: &Sandbox) -> Result<(), DataError> {
+pub(super) async fn check_against_chains(ledger: &Ledger, chains: Vec<(String, Devnet)>) -> Result<(), DataError> {
     const NEWEST: &str = "SELECT block_number, block_hash FROM sender_transaction
         WHERE chain_id = ?1 AND block_number IS NOT NULL AND settled_at IS NOT NULL
         ORDER BY block_number DESC LIMIT 1";
-    for chain in sandbox.chains() {
-        let plan = chain.deployment.plan;
-        let chain_id = plan.chain_id.cast_signed();
+    for (name, devnet) in chains {
+        let chain_id = devnet.chain_id().cast_signed();
         let newest: Option<(i64, Vec<u8>)> = ledger.store.read(move |connection| {
             let row = connection.query_row(NEWEST, [chain_id], |row| Ok((row.get(0)?, row.get(1)?)));
             row.optional().map_err(StoreError::from)
         })?;
         let Some((number, hash)) = newest else { continue };
         let number = number.cast_unsigned();
-        let asked = chain.devnet.run(move |chain| {
+        let asked = devnet.run(move |chain| {
             let oldest = chain.blocks(1, u64::MAX).next().map(|block| block.number());
             let found = chain.block(BlockId::number(number)).map(|block| block.hash);
             // Blocks that are too old to be kept cannot be compared.
@@ -326,7 +336,7 @@ pub(super) async fn check_against_chains(ledger: &Ledger, sandbox: &Sandbox) -> 
         match asked.await {
             Ok((true, _)) => {}
             Ok((false, head)) => {
-                let (path, chain) = (ledger.store.path().to_owned(), plan.name.to_owned());
+                let (path, chain) = (ledger.store.path().to_owned(), name);
                 return Err(DataError::ChainBehind { path, chain, head, number });
             }
             Err(gone) => return Err(StoreError::Query(gone.to_string()).into()),

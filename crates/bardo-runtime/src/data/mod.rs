@@ -11,6 +11,8 @@
 //! ledger/devnet-ID/ledger.db    one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…          the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
+//! forks/CHAIN-HASH.state        what rehearsals have read of a block of a live network
+//! rehearsed/CALL_ID.json        a write of a rehearsal, to propose it on the live network
 //! devnets/NAME/                 a devnet that is kept between runs, see [`devnets`]; its ledger is ledger/devnet-ID
 //! shows/ID/                     data directory of one scenario run, removed with it: stop file, ledger, playbook
 //! queue-secrets/devnet-ID       secret that authenticates the approval queue of that devnet's ledger
@@ -262,7 +264,13 @@ impl DataFolder {
     pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
         let ledger = self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await?;
         if let Some(sandbox) = opened.sandbox.as_ref().filter(|sandbox| sandbox.is_kept()) {
-            devnets::check_against_chains(&ledger, sandbox).await?;
+            let chains =
+                sandbox.chains().iter().map(|chain| (chain.deployment.plan.name.to_owned(), chain.devnet.clone()));
+            devnets::check_against_chains(&ledger, chains.collect()).await?;
+        }
+        if let Some(rehearsal) = opened.rehearsal.as_ref().filter(|rehearsal| rehearsal.is_kept) {
+            let chain = (rehearsal.network.name.clone(), rehearsal.devnet.clone());
+            devnets::check_against_chains(&ledger, vec![chain]).await?;
         }
         Ok(ledger)
     }

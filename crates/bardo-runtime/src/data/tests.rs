@@ -33,7 +33,7 @@ fn world(chains: &[(u64, NetworkKind)]) -> OpenWorld {
         let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
         WorldChain::new(client, prices)
     });
-    OpenWorld { world: World::new(clock.clone(), None, chains.collect(), Vec::new()), sandbox: None }
+    OpenWorld { world: World::new(clock.clone(), None, chains.collect(), Vec::new()), sandbox: None, rehearsal: None }
 }
 
 #[tokio::test]

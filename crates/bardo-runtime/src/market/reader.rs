@@ -194,7 +194,9 @@ impl ChainReader {
             let parent = block.header.parent_hash();
             fresh.push(block);
             let Some(before) = number.checked_sub(1) else { break };
-            if fresh.len() >= MOST_BLOCKS || self.known.get(&before) == Some(&parent) {
+            // A rehearsal does not have the live network's earlier blocks.
+            let is_first = self.network.rehearses.is_some_and(|block| before < block.number);
+            if is_first || fresh.len() >= MOST_BLOCKS || self.known.get(&before) == Some(&parent) {
                 break;
             }
             number = before;

@@ -89,6 +89,7 @@ pub fn view_model(
     };
     let money = match (paper || preview.paper, preview.network) {
         (true, _) => Money::Paper,
+        (false, NetworkKind::Devnet) if network.is_some_and(|network| network.rehearses.is_some()) => Money::Rehearsal,
         (false, NetworkKind::Devnet) => Money::Play,
         (false, NetworkKind::Test) => Money::Test,
         (false, NetworkKind::Real) => Money::Real,

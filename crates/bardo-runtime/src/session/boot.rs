@@ -9,9 +9,11 @@ use super::state::{Control, Links, SessionState, Sources};
 use super::time::UNHURRIED;
 use super::{SessionOptions, StopWatch, tell};
 use crate::data::{DataFolder, Ledger};
+use crate::rehearsal::Rehearsal;
+use crate::rehearsed::RehearsalRecorder;
 use crate::{OpenWorld, SigningContext, account, open_telling};
 use bardo_base::clock::Clock;
-use bardo_base::config::Config;
+use bardo_base::config::{Config, ForkSettings};
 use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
@@ -28,7 +30,7 @@ use golem::brain::Choice;
 use golem::brain::process::confinement;
 use golem_chain::network::NetworkKind;
 use golem_tools::ALL_TOOL_DEFS;
-use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig};
+use golem_tools::engine::{Acting, Catalog, Executor, ExecutorConfig, Hook};
 
 /// Number of events kept in memory. Older events are in the journal.
 const RING: usize = 65_536;
@@ -73,6 +75,8 @@ pub(super) async fn boot(
     let role = &config.golem.archetype.value;
     let reach = roles.reach(role, &catalog)?;
     let network = identity(&opened);
+    let recorder = opened.rehearsal.as_ref().and_then(|rehearsal| RehearsalRecorder::of(rehearsal, &folder));
+    let hooks: Vec<Arc<dyn Hook>> = recorder.into_iter().map(|hook| Arc::new(hook) as Arc<dyn Hook>).collect();
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let paper = acting.as_ref().map(|acting| acting.paper.clone());
@@ -86,7 +90,7 @@ pub(super) async fn boot(
             fabric: fabric.clone(),
             golem_id: golem_id.clone(),
             calls_per_minute: CALLS_PER_MINUTE,
-            hooks: Vec::new(),
+            hooks: hooks.clone(),
             store: Some(ledger.store.clone()),
             acting: acting.clone(),
         })
@@ -153,6 +157,9 @@ async fn open(
         market: MarketMode::On,
         keeper: true,
     };
+    if let Some(fork) = &config.fork {
+        return rehearse(config, fork, sandbox, clock, news).await;
+    }
     let telling = news.clone();
     let lasts = match &config.kept_devnet {
         Some(name) => format!("kept as {name}"),
@@ -163,6 +170,51 @@ async fn open(
         let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress, &lasts))));
     };
     Ok(open_telling(config, move || sandbox, clock.clone(), report).await?)
+}
+
+/// Opens a rehearsal, and reports its steps.
+async fn rehearse(
+    config: &Config,
+    fork: &ForkSettings,
+    pace: SandboxConfig,
+    clock: &Arc<dyn Clock>,
+    news: &mpsc::Sender<News>,
+) -> Result<OpenWorld, BootError> {
+    let step = |step: &str, detail: &str, done: bool| {
+        News::Market(Update::Boot(BootStep {
+            chain: SafeText::clean(&fork.network, 40),
+            step: SafeText::clean(step, 80),
+            detail: SafeText::clean(detail, 120),
+            done,
+            rehearses: true,
+        }))
+    };
+    tell(news, step("reading the live network", &fork.to_string(), false)).await;
+    let opened = open_telling(config, move || pace, clock.clone(), |_| {}).await?;
+    if let Some(rehearsal) = &opened.rehearsal {
+        let source = if rehearsal.origin.is_offline() { ", from the cache" } else { "" };
+        tell(news, step(&format!("at block {}{source}", rehearsal.origin.number()), "", false)).await;
+        let holder = match rehearsal.holder {
+            Some(holder) => format!("a stand-in with what {holder} holds"),
+            None => "a stand-in with 10 of the native token".to_owned(),
+        };
+        tell(news, step(&holder, &not_copied(rehearsal), false)).await;
+        let lasts = match &config.kept_devnet {
+            Some(name) => format!("kept as {name}"),
+            None => "ends with this process".to_owned(),
+        };
+        tell(news, step("running", &lasts, true)).await;
+    }
+    Ok(opened)
+}
+
+/// Description of the holdings that the stand-in did not get.
+fn not_copied(rehearsal: &Rehearsal) -> String {
+    match rehearsal.not_copied.as_slice() {
+        [] => String::new(),
+        [first] => format!("without {first}"),
+        [first, rest @ ..] => format!("without {first} and {} more", rest.len()),
+    }
 }
 
 /// The signing account and its pipeline; `None` where no account is configured.
@@ -227,6 +279,7 @@ fn step_of(progress: Progress, lasts: &str) -> BootStep {
         step: SafeText::clean(step, 80),
         detail: SafeText::clean(&detail, 40),
         done: progress.stage == Step::Ready,
+        rehearses: false,
     }
 }
 
@@ -235,7 +288,9 @@ fn identity(opened: &crate::OpenWorld) -> Network {
     let chains = opened.world.chains();
     let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
     // The riskiest kind decides: real money beside play money counts as real money.
-    let money = if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
+    let money = if chains.iter().any(|chain| chain.network().rehearses.is_some()) {
+        Money::Rehearsal
+    } else if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
         Money::Real
     } else if kinds.contains(&NetworkKind::Test) {
         Money::Test
@@ -244,6 +299,9 @@ fn identity(opened: &crate::OpenWorld) -> Network {
     };
     let name = match chains {
         _ if money == Money::Play => "devnet".to_owned(),
+        [one] if let Some(block) = one.network().rehearses => {
+            format!("{} at block {}", one.network().name, block.number)
+        }
         [one] => one.network().name.clone(),
         _ => format!("{} networks", chains.len()),
     };

@@ -69,6 +69,10 @@ const NO_SHOW: &str = "Scenarios run only on Bardo's built-in devnet, so I do no
 const KEPT: &str = "This devnet is kept, so no scenario runs on it, and I do nothing by myself. Tell me what to do \
                     (:), or give me a brain (--brain).";
 
+/// Message of a Golem on a rehearsal, where a scenario would trade in tokens that are not there.
+const REHEARSAL: &str = "This is a rehearsal of a live network, so no scenario runs on it, and I do nothing by myself. \
+                         Tell me what to do (:), or give me a brain (--brain).";
+
 /// Message of a Golem that only the operator leads.
 const YOU_LEAD: &str = "You are in charge; I do nothing by myself. Tell me what to do (:).";
 
@@ -130,6 +134,7 @@ impl Session {
     /// Must be called on a tokio runtime. Returns at once; everything is reported through the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
         let golem = match Plan::from_config(&config) {
+            Ok(Plan::Devnet) if config.fork.is_some() => GolemActor::listening(&REHEARSAL),
             Ok(Plan::Devnet) if config.kept_devnet.is_some() => GolemActor::listening(&KEPT),
             Ok(Plan::Devnet) => {
                 let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
@@ -166,7 +171,8 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
     // A scenario changes stops, ledger and playbook, so it runs in its own data directory. A kept devnet and its ledger
     // stay in the operator's.
     let on_devnet = matches!(Plan::from_config(&config), Ok(Plan::Devnet));
-    let plays = actor.script().is_some() && !options.watch && on_devnet && config.kept_devnet.is_none();
+    let lasts = config.kept_devnet.is_some() || config.fork.is_some();
+    let plays = actor.script().is_some() && !options.watch && on_devnet && !lasts;
     let (_show, config) = match plays.then(|| ScenarioFolder::begin(&config, options.keep)).transpose() {
         Ok(None) => (None, config),
         Ok(Some((show, inside))) => (Some(show), inside),

@@ -104,6 +104,7 @@ pub(super) fn halts_as(golem_id: &GolemId, network: &Network) -> SafeText {
     let chains: Vec<_> = network.chains.iter().map(|chain| chain.name.as_str()).collect();
     let place = match network.money {
         Money::Play => "devnet".to_owned(),
+        Money::Rehearsal => format!("the rehearsal of {}", chains.join(", ")),
         Money::Test | Money::Real | Money::Paper | Money::Replay => chains.join(", "),
     };
     SafeText::clean(&format!("{golem_id} on {place}"), MOST_NAME)

@@ -67,7 +67,8 @@ fn at_death(on_death: OnDeath, money: Money) -> Holdings {
         OnDeath::Ask => Holdings::AreAskedFor,
         OnDeath::Sell => match money {
             Money::Play => Holdings::AreSold,
-            Money::Test | Money::Real | Money::Paper | Money::Replay => Holdings::AreAskedFor,
+            // A rehearsal asks where the live network would ask.
+            Money::Rehearsal | Money::Test | Money::Real | Money::Paper | Money::Replay => Holdings::AreAskedFor,
         },
     }
 }

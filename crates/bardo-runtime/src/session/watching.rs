@@ -206,7 +206,7 @@ async fn chain_blocks(session: Arc<SessionState>, place: usize, sandbox: Option<
         Ok(reader) => reader.with_paper(session.sources.paper.clone()),
         Err(error) => return tell(&session.links.news, fault(&error)).await,
     };
-    let mut next = NextHead::of(chain, sandbox.as_ref());
+    let mut next = NextHead::of(chain);
     let (mut head, mut paper) = (None, PaperSeen::default());
     loop {
         let read = tokio::select! {
@@ -271,15 +271,15 @@ enum NextHead {
 }
 
 impl NextHead {
-    fn of(chain: &WorldChain, sandbox: Option<&SandboxChain>) -> Self {
-        match sandbox {
-            Some(sandbox) => {
-                let mut head = sandbox.devnet.head();
+    fn of(chain: &WorldChain) -> Self {
+        match chain.client.backing() {
+            Backing::Devnet(devnet) => {
+                let mut head = devnet.head();
                 // The block that already exists counts as new, too.
                 head.mark_changed();
                 Self::Devnet(head)
             }
-            None => Self::Remote { health: chain.client.health_handle(), known: None },
+            Backing::Endpoints(_) => Self::Remote { health: chain.client.health_handle(), known: None },
         }
     }
 

@@ -200,8 +200,8 @@ impl Chain {
     fn run(&self, view: &View, mut tx: TxEnv) -> Result<Execution, CallError> {
         let sender = tx.caller;
         tx.gas_limit = tx.gas_limit.min(self.call_gas_cap());
-        evm::transact(&view.state, self.rules(), &view.context, Checks::Call, tx)
-            .map_err(|error| CallError::from_evm(error, sender))
+        let transact = |state: &State| evm::transact(state, self.rules(), &view.context, Checks::Call, tx.clone());
+        view.state.settled(transact).map_err(|error| CallError::from_evm(error, sender))
     }
 
     fn succeeds(&self, view: &View, tx: &TxEnv, gas_limit: u64) -> Result<bool, CallError> {

@@ -293,7 +293,7 @@ impl Chain {
         match id {
             BlockId::Hash(hash) => self.ledger.block_by_hash(hash.block_hash),
             BlockId::Number(BlockNumberOrTag::Number(number)) => self.ledger.block(number),
-            BlockId::Number(BlockNumberOrTag::Earliest) => self.ledger.block(0),
+            BlockId::Number(BlockNumberOrTag::Earliest) => self.ledger.first(),
             BlockId::Number(BlockNumberOrTag::Pending) => None,
             BlockId::Number(_) => Some(self.head()),
         }

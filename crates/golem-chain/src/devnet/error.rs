@@ -173,6 +173,9 @@ pub enum CallError {
     /// An override cannot be applied.
     #[error(transparent)]
     Override(#[from] OverrideError),
+    /// A value of the fork's origin could not be read.
+    #[error("{0}")]
+    Origin(SafeText),
     /// Internal failure of the EVM or its database.
     #[error("execution failed inside the node")]
     Internal,
@@ -259,6 +262,7 @@ impl CallError {
                 Self::InsufficientFunds { address: sender, have: *balance, want: *fee }
             }
             EvmError::Transaction(invalid) => Self::Invalid(invalid),
+            EvmError::Database(error) => Self::Origin(SafeText::clean(&error.to_string(), 300)),
             _ => Self::Internal,
         }
     }

@@ -23,6 +23,7 @@ use super::filters::Filters;
 use super::keep::KeptChain;
 use super::rpc::{self, Answer, RpcError, RpcResult, Work};
 use super::state::InvalidCode;
+use crate::fork::origin::Origin;
 use bardo_base::clock::{Clock, SystemClock};
 
 /// Events that a slow subscriber may be behind before it loses some: twice the size of the journal. All events of one
@@ -116,6 +117,7 @@ pub struct Devnet {
 
 struct Shared {
     chain_id: u64,
+    origin: Option<Arc<Origin>>,
     commands: mpsc::Sender<Command>,
     events: broadcast::Sender<ChainEvent>,
     head: watch::Receiver<Arc<Block>>,
@@ -180,7 +182,7 @@ impl Devnet {
         let (commands, inbox) = mpsc::channel();
         let (events, _) = broadcast::channel(EVENT_BACKLOG);
         let (head_sender, head) = watch::channel(Arc::clone(chain.head()));
-        let chain_id = chain.rules().chain_id;
+        let (chain_id, origin) = (chain.rules().chain_id, chain.origin().cloned());
         chain.begin();
         let mut engine = Engine {
             published: chain.journal().end(),
@@ -203,7 +205,12 @@ impl Devnet {
         let thread_id = thread.thread().id();
         let thread = Mutex::new(Some(thread));
         let workers = Arc::new(Semaphore::new(WORKERS));
-        Ok(Self { shared: Arc::new(Shared { chain_id, commands, events, head, thread, thread_id, workers }) })
+        Ok(Self { shared: Arc::new(Shared { chain_id, origin, commands, events, head, thread, thread_id, workers }) })
+    }
+
+    /// Origin of a fork; `None` for a chain of its own.
+    pub fn origin(&self) -> Option<&Arc<Origin>> {
+        self.shared.origin.as_ref()
     }
 
     /// EIP-155 id of the chain.
@@ -331,6 +338,9 @@ impl Devnet {
 
     /// Executes one JSON-RPC request.
     pub(super) async fn request(&self, method: String, params: Option<Box<RawValue>>) -> Result<RpcResult, DevnetGone> {
+        if let Err(error) = self.read_ahead(&method, params.as_deref()).await? {
+            return Ok(Err(error));
+        }
         let answer = self.engine(move |engine| rpc::dispatch(engine, &method, params.as_deref())).await?;
         self.complete(answer).await
     }
@@ -501,6 +511,10 @@ impl Engine {
                 self.mine_with_hook();
             } else {
                 self.chain.mine();
+            }
+            // A transaction that needs an unreadable value of the origin would be tried again and again.
+            if self.chain.origin().is_some() && self.chain.head().transactions.is_empty() {
+                return;
             }
         }
     }

@@ -24,9 +24,12 @@ use super::rewind::Snapshots;
 use super::state::{State, StoredAccount};
 use super::time::Timekeeper;
 use crate::evm::{ChainRules, SpecId};
+use crate::fork::origin::Origin;
 
 /// Version of the format. An image of another version is refused.
 const VERSION: u64 = 1;
+/// Version of the format for forks, with the origin's block and only what changed since.
+const FORK_VERSION: u64 = 1_001;
 
 /// Error for an image that cannot be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +40,17 @@ pub enum ImageError {
         /// Version of the image.
         found: u64,
     },
+    /// The image is of a fork of another block, or of a chain of its own.
+    #[error("it is not of a fork of block {hash} of chain {chain_id}")]
+    OtherOrigin {
+        /// EIP-155 id of the given origin's chain.
+        chain_id: u64,
+        /// Hash of the given origin's block.
+        hash: B256,
+    },
+    /// The image is of a fork, and no origin was given.
+    #[error("it is of a fork: start it with the network that it was forked from")]
+    NoOrigin,
     /// The bytes are not a valid image.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -46,7 +60,14 @@ impl Chain {
     /// Serialises the chain. Equal chains give equal bytes.
     pub fn to_image(&self) -> Vec<u8> {
         let mut writer = Writer::default();
-        writer.number(VERSION);
+        match self.origin() {
+            None => writer.number(VERSION),
+            Some(origin) => {
+                writer.number(FORK_VERSION);
+                writer.number(origin.rules().chain_id);
+                writer.hash(origin.hash());
+            }
+        }
         write_config(&mut writer, &self.config);
         writer.number(self.next_base_fee);
         writer.number(self.reorgs);
@@ -72,12 +93,30 @@ impl Chain {
     /// Restores the chain from an image.
     ///
     /// # Errors
-    /// [`ImageError`] for another version or invalid bytes.
+    /// [`ImageError`] for another version or invalid bytes, and for the image of a fork.
     pub fn from_image(bytes: &[u8]) -> Result<Self, ImageError> {
+        Self::from_image_on(bytes, None)
+    }
+
+    /// Restores a fork from an image, on the origin it was forked from; or another chain without one.
+    ///
+    /// # Errors
+    /// [`ImageError`] for another version or origin, or invalid bytes.
+    pub fn from_image_on(bytes: &[u8], origin: Option<&Arc<Origin>>) -> Result<Self, ImageError> {
         let mut reader = Reader::new(bytes);
-        let found = reader.number()?;
-        if found != VERSION {
-            return Err(ImageError::Version { found });
+        match (reader.number()?, origin) {
+            (VERSION, None) => {}
+            (FORK_VERSION, Some(origin)) => {
+                let (chain_id, hash) = (origin.rules().chain_id, origin.hash());
+                if (reader.number()?, reader.hash()?) != (chain_id, hash) {
+                    return Err(ImageError::OtherOrigin { chain_id, hash });
+                }
+            }
+            (VERSION, Some(origin)) => {
+                return Err(ImageError::OtherOrigin { chain_id: origin.rules().chain_id, hash: origin.hash() });
+            }
+            (FORK_VERSION, None) => return Err(ImageError::NoOrigin),
+            (found, _) => return Err(ImageError::Version { found }),
         }
         let config = read_config(&mut reader)?;
         let (next_base_fee, reorgs, impersonate_all) = (reader.number()?, reader.number()?, reader.flag()?);
@@ -90,7 +129,7 @@ impl Chain {
         for _ in 0..reader.length()? {
             blocks.push(Arc::new(read_block(&mut reader)?));
         }
-        let state = State::read(&mut reader)?;
+        let state = State::read(&mut reader, origin)?;
         let mut pool = Pool::default();
         for _ in 0..reader.length()? {
             let waiting = read_transaction(&mut reader)?;
@@ -282,6 +321,9 @@ impl State {
             writer.number(self.nonce(address));
             writer.word(self.balance(address));
             writer.number(places.get(&self.code_hash(address)).copied().unwrap_or_default());
+            if self.has_origin() {
+                writer.flag(self.is_whole(address));
+            }
             let slots: BTreeMap<_, _> = self.storage(address).collect();
             writer.length(slots.len());
             for (slot, value) in slots {
@@ -297,9 +339,9 @@ impl State {
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+    fn read(reader: &mut Reader<'_>, origin: Option<&Arc<Origin>>) -> Result<Self, ReadError> {
         let root = reader.hash()?;
-        let mut state = State::default();
+        let mut state = origin.map_or_else(State::default, |origin| State::of_origin(Arc::clone(origin)));
         let mut codes = vec![None];
         for _ in 0..reader.length()? {
             let code = Bytes::copy_from_slice(reader.bytes()?);
@@ -310,11 +352,12 @@ impl State {
             let (nonce, balance) = (reader.number()?, reader.word()?);
             let code = usize::try_from(reader.number()?).ok().and_then(|place| codes.get(place));
             let code_hash = *code.ok_or(ReadError::Invalid("code of an account"))?;
+            let is_whole = if origin.is_some() { reader.flag()? } else { true };
             let mut slots = Vec::new();
             for _ in 0..reader.length()? {
                 slots.push((reader.word()?, reader.word()?));
             }
-            state.store_account(address, StoredAccount { nonce, balance, code_hash, slots });
+            state.store_account(address, StoredAccount { nonce, balance, code_hash, is_whole, slots });
         }
         if state.root() != root {
             return Err(ReadError::Invalid("state root"));

@@ -29,6 +29,7 @@ use super::image::{ImageError, read_transaction, write_transaction};
 use super::produce;
 use super::time::Timekeeper;
 use crate::evm::BlockContext;
+use crate::fork::origin::Origin;
 use bardo_base::{private, regular_file};
 
 /// First bytes of a checkpoint, including the format version.
@@ -108,8 +109,21 @@ impl KeptChain {
     /// [`KeepError`] if a file cannot be used, is damaged, or a block executes differently. Nothing has been written
     /// then, unless writing the new checkpoint failed.
     pub fn resume(folder: &Path, name: &str, lock: Arc<File>) -> Result<(Self, Chain), KeepError> {
+        Self::resume_on(folder, name, lock, None)
+    }
+
+    /// Like [`resume`](Self::resume), for a fork of the block of `origin`.
+    ///
+    /// # Errors
+    /// As [`resume`](Self::resume); also if the fork is of another block.
+    pub fn resume_on(
+        folder: &Path,
+        name: &str,
+        lock: Arc<File>,
+        origin: Option<&Arc<Origin>>,
+    ) -> Result<(Self, Chain), KeepError> {
         let checkpoint = folder.join(name).with_extension("chain");
-        let (digest, mut chain) = read_checkpoint(&checkpoint)?;
+        let (digest, mut chain) = read_checkpoint(&checkpoint, origin)?;
         let log_path = checkpoint.with_extension("blocks");
         for record in read_log(&log_path, digest)? {
             let damaged = |error: ReadError| KeepError::Damaged { path: log_path.clone(), reason: error.to_string() };
@@ -199,7 +213,7 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeepError + use<> {
 }
 
 /// Reads a checkpoint; returns its digest and chain.
-fn read_checkpoint(path: &Path) -> Result<(B256, Chain), KeepError> {
+fn read_checkpoint(path: &Path, origin: Option<&Arc<Origin>>) -> Result<(B256, Chain), KeepError> {
     let damaged = |reason: &str| KeepError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let bytes = regular_file::read(path, MAX_FILE).map_err(failed(path))?;
     let (digest, packed) = headed(&bytes, CHECKPOINT_MAGIC).ok_or_else(|| damaged("its header is wrong"))?;
@@ -208,7 +222,7 @@ fn read_checkpoint(path: &Path) -> Result<(B256, Chain), KeepError> {
     }
     let mut image = Vec::new();
     GzDecoder::new(packed).take(MAX_FILE).read_to_end(&mut image).map_err(|error| damaged(&error.to_string()))?;
-    let chain = Chain::from_image(&image).map_err(|error: ImageError| damaged(&error.to_string()))?;
+    let chain = Chain::from_image_on(&image, origin).map_err(|error: ImageError| damaged(&error.to_string()))?;
     Ok((digest, chain))
 }
 

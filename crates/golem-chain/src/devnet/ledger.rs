@@ -17,7 +17,7 @@ type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr
 /// Numbers of blocks and states to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct History {
-    /// Number of blocks with transactions and receipts; block 0 is always kept.
+    /// Number of blocks with transactions and receipts; the first block is always kept.
     pub blocks: u64,
     /// Number of states of recent blocks.
     pub states: u64,
@@ -37,6 +37,8 @@ pub struct Included {
 pub(super) struct Ledger {
     history: History,
     head: Arc<Block>,
+    /// Number of the first block, which is always kept.
+    first: u64,
     blocks: OrdMap<u64, Arc<Block>>,
     numbers: HashKeyMap<u64>,
     transactions: HashKeyMap<(u64, usize)>,
@@ -60,6 +62,7 @@ impl Ledger {
         let mut ledger = Self {
             history,
             head: Arc::clone(&genesis),
+            first: genesis.number(),
             blocks: OrdMap::new(),
             numbers: HashKeyMap::default(),
             transactions: HashKeyMap::default(),
@@ -82,6 +85,7 @@ impl Ledger {
         let mut ledger = Self {
             history,
             head: Arc::clone(blocks.first()?),
+            first: blocks.first()?.number(),
             blocks: OrdMap::new(),
             numbers: HashKeyMap::default(),
             transactions: HashKeyMap::default(),
@@ -92,6 +96,11 @@ impl Ledger {
             ledger.insert(block, state);
         }
         Some(ledger)
+    }
+
+    /// The chain's first block.
+    pub(super) fn first(&self) -> Option<&Arc<Block>> {
+        self.blocks.get(&self.first)
     }
 
     pub(super) fn head(&self) -> &Arc<Block> {
@@ -117,7 +126,7 @@ impl Ledger {
         if let Some(old) = number.checked_sub(self.history.states.max(1)) {
             self.states.remove(&old);
         }
-        if let Some(old) = number.checked_sub(self.history.blocks.max(1)).filter(|old| *old > 0) {
+        if let Some(old) = number.checked_sub(self.history.blocks.max(1)).filter(|old| *old > self.first) {
             self.forget(old);
         }
     }

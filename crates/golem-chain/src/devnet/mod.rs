@@ -1,5 +1,7 @@
 //! The bare devnet: a revm-backed chain on its own thread, with its interfaces.
 //!
+//! A chain can also continue from a block of a live network (see `forked`).
+//!
 //! Not here: contracts of protocols, and actors on the chain (see `sandbox`).
 
 mod admit;
@@ -12,6 +14,7 @@ pub mod error;
 pub mod events;
 mod fees;
 mod filters;
+mod forked;
 pub mod handle;
 pub mod image;
 pub mod keep;

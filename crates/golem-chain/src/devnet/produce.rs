@@ -12,7 +12,7 @@ use revm::context::result::{ExecutionResult, HaltReason};
 use super::block::{ChainTransaction, Failure, Receipt};
 use super::pool::Pool;
 use super::state::State;
-use crate::evm::{self, BlockContext, ChainRules, Checks};
+use crate::evm::{self, BlockContext, ChainRules, Checks, EvmError};
 
 /// Contents of a block before it is sealed.
 pub(super) struct Production {
@@ -41,11 +41,13 @@ pub(super) fn produce(
         if transaction.envelope.gas_limit() > gas_left {
             continue;
         }
-        if production.execute(rules, context, &transaction) {
-            gas_left = gas_left.saturating_sub(production.receipts.last().map_or(0, |receipt| receipt.gas_used));
-            candidates.advance(&transaction);
-        } else {
-            production.rejected.push(transaction.hash);
+        match production.execute(rules, context, &transaction) {
+            Executed::Included => {
+                gas_left = gas_left.saturating_sub(production.receipts.last().map_or(0, |receipt| receipt.gas_used));
+                candidates.advance(&transaction);
+            }
+            Executed::Rejected => production.rejected.push(transaction.hash),
+            Executed::Unread => {}
         }
     }
     production
@@ -63,7 +65,7 @@ pub(super) fn replay(
     record_parent(&mut state, context, parent_hash);
     let mut production = Production { state, transactions: Vec::new(), receipts: Vec::new(), rejected: Vec::new() };
     for transaction in transactions {
-        if !production.execute(rules, context, transaction) {
+        if production.execute(rules, context, transaction) != Executed::Included {
             break;
         }
     }
@@ -81,17 +83,36 @@ pub(super) fn record_parent(state: &mut State, context: &BlockContext, parent_ha
     }
 }
 
+/// Outcome of a transaction in block production.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Executed {
+    /// It is part of the block.
+    Included,
+    /// It cannot be part of a block.
+    Rejected,
+    /// It needs a value of the fork's origin that cannot be read now, and stays pending.
+    Unread,
+}
+
 impl Production {
-    /// Executes one transaction and records its receipt; false if it cannot be part of a block.
-    fn execute(&mut self, rules: &ChainRules, context: &BlockContext, transaction: &Arc<ChainTransaction>) -> bool {
+    /// Executes one transaction and records its receipt.
+    fn execute(&mut self, rules: &ChainRules, context: &BlockContext, transaction: &Arc<ChainTransaction>) -> Executed {
         let envelope = &transaction.envelope;
         let checks = if transaction.impersonated { Checks::Impersonated } else { Checks::Transaction };
         let environment = evm::tx_env(envelope, transaction.sender);
-        let Ok(execution) = evm::transact(&self.state, rules, context, checks, environment) else { return false };
+        let ran = self.state.settled(|state| evm::transact(state, rules, context, checks, environment.clone()));
+        let execution = match ran {
+            Ok(execution) => execution,
+            Err(EvmError::Database(error)) => {
+                tracing::warn!(transaction = %transaction.hash, %error, "a transaction stays pending");
+                return Executed::Unread;
+            }
+            Err(_) => return Executed::Rejected,
+        };
         self.state.apply(execution.state);
         push_receipt(&mut self.receipts, transaction, context, execution.result);
         self.transactions.push(Arc::clone(transaction));
-        true
+        Executed::Included
     }
 }
 

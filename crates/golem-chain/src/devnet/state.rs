@@ -13,6 +13,7 @@ use revm::state::{Account as TouchedAccount, AccountInfo, Bytecode, EvmState};
 
 use super::trie::Trie;
 use crate::evm::DatabaseError;
+use crate::fork::origin::{OriginError, OriginView};
 
 /// Number of ancestors that BLOCKHASH can read.
 pub(super) const BLOCK_HASH_WINDOW: u64 = 256;
@@ -23,8 +24,13 @@ type StorageMap = GenericHashMap<U256, U256, DefaultHashBuilder, DefaultSharedPt
 
 /// All accounts of a chain after some block. `Clone` is O(1) and clones share unchanged parts; a change to one never
 /// affects another.
+///
+/// The state of a fork contains only what changed since the origin's block; everything else is read from the origin (see
+/// `forked`).
 #[derive(Clone, Default)]
 pub struct State {
+    /// Block of a live network below this state; `None` for a chain of its own.
+    pub(super) origin: Option<OriginView>,
     accounts: AddressMap<AccountState>,
     codes: HashKeyMap<Bytecode>,
     block_hashes: imbl::OrdMap<u64, B256>,
@@ -33,9 +39,11 @@ pub struct State {
     outdated: imbl::OrdSet<Address>,
 }
 
-/// A stored account. Its storage contains no zero values.
+/// A stored account. Its storage contains no zero values, except on a fork, where zero overrides the origin's value.
 #[derive(Clone)]
 struct AccountState {
+    /// True if the storage is complete: the origin has no part in it.
+    is_whole: bool,
     balance: U256,
     nonce: u64,
     code_hash: B256,
@@ -61,7 +69,9 @@ pub(super) struct StoredAccount {
     pub(super) balance: U256,
     /// Hash of code that is already stored; `None` without code.
     pub(super) code_hash: Option<B256>,
-    /// Slots with nonzero values.
+    /// True if the slots are complete; always true without an origin.
+    pub(super) is_whole: bool,
+    /// Slots with nonzero values; on a fork, also slots that are zero here and may not be at the origin.
     pub(super) slots: Vec<(U256, U256)>,
 }
 
@@ -78,36 +88,56 @@ pub struct InvalidCode {
 impl State {
     /// Balance in wei; zero for an account that does not exist.
     pub fn balance(&self, address: Address) -> U256 {
-        self.accounts.get(&address).map_or(U256::ZERO, |account| account.balance)
+        match self.accounts.get(&address) {
+            Some(account) => account.balance,
+            None => self.origin_info(address).balance,
+        }
     }
 
     /// Nonce of an account; zero for one that does not exist.
     pub fn nonce(&self, address: Address) -> u64 {
-        self.accounts.get(&address).map_or(0, |account| account.nonce)
+        match self.accounts.get(&address) {
+            Some(account) => account.nonce,
+            None => self.origin_info(address).nonce,
+        }
     }
 
     /// Deployed code, or the delegation designator of a delegated account.
     pub fn code(&self, address: Address) -> Bytes {
-        self.accounts.get(&address).map_or_else(Bytes::new, |account| account.code.original_bytes())
+        match self.accounts.get(&address) {
+            Some(account) => account.code.original_bytes(),
+            None => self.origin_info(address).code.map(|code| code.original_bytes()).unwrap_or_default(),
+        }
     }
 
     /// Keccak hash of the code; the hash of empty bytes if there is none.
     pub fn code_hash(&self, address: Address) -> B256 {
-        self.accounts.get(&address).map_or(KECCAK256_EMPTY, |account| account.code_hash)
+        match self.accounts.get(&address) {
+            Some(account) => account.code_hash,
+            None => self.origin_info(address).code_hash,
+        }
     }
 
     /// Returns true if the account is a contract: it has code that is not a delegation
     /// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
     pub fn has_contract_code(&self, address: Address) -> bool {
-        self.accounts.get(&address).is_some_and(|account| !account.code.is_empty() && !account.code.is_eip7702())
+        let is_contract = |code: &Bytecode| !code.is_empty() && !code.is_eip7702();
+        match self.accounts.get(&address) {
+            Some(account) => is_contract(&account.code),
+            None => self.origin_info(address).code.as_ref().is_some_and(is_contract),
+        }
     }
 
     /// Value of a storage slot.
     pub fn storage_at(&self, address: Address, slot: U256) -> U256 {
-        self.accounts.get(&address).and_then(|account| account.storage.get(&slot)).copied().unwrap_or_default()
+        let value = self.read_slot(address, slot);
+        match &self.origin {
+            None => value.unwrap_or_default(),
+            Some(origin) => origin.or_recorded(value),
+        }
     }
 
-    /// All nonzero storage slots of an account, in no particular order.
+    /// All nonzero storage slots of an account, in no particular order. On a fork, the slots that were written.
     pub fn storage(&self, address: Address) -> impl Iterator<Item = (U256, U256)> + '_ {
         self.accounts
             .get(&address)
@@ -115,17 +145,22 @@ impl State {
             .flat_map(|account| account.storage.iter().map(|(slot, value)| (*slot, *value)))
     }
 
-    /// Addresses of all accounts, in no particular order.
+    /// Addresses of all accounts, in no particular order. On a fork, the accounts that changed.
     pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
         self.accounts.keys().copied()
     }
 
     /// Hash of a recent block as BLOCKHASH returns it; zero if it is not available.
     pub fn block_hash(&self, number: u64) -> B256 {
-        self.block_hashes.get(&number).copied().unwrap_or_default()
+        let hash = self.read_block_hash(number);
+        match &self.origin {
+            None => hash.unwrap_or_default(),
+            Some(origin) => origin.or_recorded(hash),
+        }
     }
 
-    /// Root of the Merkle Patricia trie of all accounts, for a block's header.
+    /// Root of the Merkle Patricia trie of all accounts, for a block's header. On a fork it covers only the accounts that
+    /// changed, since the origin's trie is not known.
     pub fn root(&mut self) -> B256 {
         for address in std::mem::take(&mut self.outdated) {
             let key = keccak256(address);
@@ -224,6 +259,8 @@ impl State {
     pub(super) fn store_account(&mut self, address: Address, stored: StoredAccount) {
         let code_hash = stored.code_hash.unwrap_or(KECCAK256_EMPTY);
         let code = self.codes.get(&code_hash).cloned().unwrap_or_default();
+        let account = AccountState { is_whole: stored.is_whole, ..AccountState::default() };
+        self.accounts.insert(address, account);
         self.change(address, |account| {
             account.balance = stored.balance;
             account.nonce = stored.nonce;
@@ -233,6 +270,11 @@ impl State {
                 account.set_slot(slot, value);
             }
         });
+    }
+
+    /// Returns true if the account's stored slots are complete.
+    pub(super) fn is_whole(&self, address: Address) -> bool {
+        self.accounts.get(&address).is_none_or(|account| account.is_whole)
     }
 
     /// Block hashes that BLOCKHASH can read, by number.
@@ -252,7 +294,8 @@ impl State {
 
     fn apply_account(&mut self, address: Address, touched: TouchedAccount) {
         if touched.is_selfdestructed() {
-            self.change(address, |account| *account = AccountState::default());
+            self.accounts.insert(address, AccountState::default());
+            self.change(address, |_| {});
             return;
         }
         if let Some(code) = &touched.info.code
@@ -262,6 +305,10 @@ impl State {
             self.codes.insert(touched.info.code_hash, code.clone());
         }
         let created = touched.is_created();
+        if self.origin.is_some() {
+            // An account of the origin keeps its code and its other slots.
+            self.change(address, |_| {});
+        }
         let codes = &self.codes;
         let account = self.accounts.entry(address).or_default();
         let info = touched.info;
@@ -269,7 +316,7 @@ impl State {
         account.nonce = info.nonce;
         if account.code_hash != info.code_hash {
             account.code_hash = info.code_hash;
-            account.code = codes.get(&info.code_hash).cloned().unwrap_or_default();
+            account.code = codes.get(&info.code_hash).cloned().or(info.code).unwrap_or_default();
         }
         if created {
             account.clear_storage();
@@ -280,23 +327,63 @@ impl State {
             }
         }
         self.outdated.insert(address);
-        // EIP-161: an empty account that was touched does not exist.
-        if account.is_absent() {
+        // EIP-161: an empty account that was touched does not exist. On a fork it hides the origin's account.
+        if account.is_absent() && self.origin.is_none() {
             self.accounts.remove(&address);
         }
     }
 
     fn change(&mut self, address: Address, change: impl FnOnce(&mut AccountState)) {
+        if let Some(origin) = &self.origin
+            && !self.accounts.contains_key(&address)
+        {
+            match origin.account(address) {
+                Ok(info) => drop(self.accounts.insert(address, AccountState::of_origin(info.unwrap_or_default()))),
+                // Without the account's other parts, the change would make a wrong account.
+                Err(error) => return origin.record(error),
+            }
+        }
         let account = self.accounts.entry(address).or_default();
         change(account);
         self.outdated.insert(address);
-        if account.is_absent() {
+        if account.is_absent() && self.origin.is_none() {
             self.accounts.remove(&address);
+        }
+    }
+
+    /// Account at the origin; an empty one without an origin.
+    fn origin_info(&self, address: Address) -> AccountInfo {
+        let Some(origin) = &self.origin else { return AccountInfo::default() };
+        origin.or_recorded(origin.account(address).map(Option::unwrap_or_default))
+    }
+
+    fn read_slot(&self, address: Address, slot: U256) -> Result<U256, OriginError> {
+        let account = self.accounts.get(&address);
+        if let Some(value) = account.and_then(|account| account.storage.get(&slot)) {
+            return Ok(*value);
+        }
+        match &self.origin {
+            Some(origin) if account.is_none_or(|account| !account.is_whole) => origin.slot(address, slot),
+            Some(_) | None => Ok(U256::ZERO),
+        }
+    }
+
+    fn read_block_hash(&self, number: u64) -> Result<B256, OriginError> {
+        match (self.block_hashes.get(&number), &self.origin) {
+            (Some(hash), _) => Ok(*hash),
+            (None, Some(origin)) if number < origin.origin().number() => origin.block_hash(number),
+            (None, _) => Ok(B256::ZERO),
         }
     }
 }
 
 impl AccountState {
+    /// An account of the origin before its first change.
+    fn of_origin(info: AccountInfo) -> Self {
+        let AccountInfo { balance, nonce, code_hash, code, .. } = info;
+        Self { is_whole: false, balance, nonce, code_hash, code: code.unwrap_or_default(), ..Self::default() }
+    }
+
     /// Returns true if the account is the same as one that never existed.
     fn is_absent(&self) -> bool {
         self.has_no_info() && self.storage.is_empty()
@@ -312,12 +399,17 @@ impl AccountState {
             if self.storage.insert(slot, value) != Some(value) {
                 self.storage_trie.insert(key(), alloy::rlp::encode(value));
             }
+        } else if !self.is_whole {
+            if self.storage.insert(slot, value).is_some_and(|old| !old.is_zero()) {
+                self.storage_trie.remove(key());
+            }
         } else if self.storage.remove(&slot).is_some() {
             self.storage_trie.remove(key());
         }
     }
 
     fn clear_storage(&mut self) {
+        self.is_whole = true;
         self.storage = StorageMap::default();
         self.storage_trie = Trie::default();
     }
@@ -331,6 +423,7 @@ impl AccountState {
 impl Default for AccountState {
     fn default() -> Self {
         Self {
+            is_whole: true,
             balance: U256::ZERO,
             nonce: 0,
             code_hash: KECCAK256_EMPTY,
@@ -358,10 +451,16 @@ impl DatabaseRef for State {
     type Error = DatabaseError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, Self::Error> {
-        Ok(self
-            .accounts
-            .get(&address)
-            .map(|account| AccountInfo::new(account.balance, account.nonce, account.code_hash, account.code.clone())))
+        let info = |account: &AccountState| {
+            AccountInfo::new(account.balance, account.nonce, account.code_hash, account.code.clone())
+        };
+        match (self.accounts.get(&address), &self.origin) {
+            // On a fork, an empty account takes the place of one that no longer exists.
+            (Some(account), Some(_)) if account.has_no_info() => Ok(None),
+            (Some(account), _) => Ok(Some(info(account))),
+            (None, Some(origin)) => Ok(origin.account(address)?),
+            (None, None) => Ok(None),
+        }
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, Self::Error> {
@@ -369,11 +468,11 @@ impl DatabaseRef for State {
     }
 
     fn storage_ref(&self, address: Address, index: U256) -> Result<U256, Self::Error> {
-        Ok(self.storage_at(address, index))
+        Ok(self.read_slot(address, index)?)
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, Self::Error> {
-        Ok(self.block_hash(number))
+        Ok(self.read_block_hash(number)?)
     }
 }
 

@@ -62,6 +62,10 @@ async fn answer(devnet: &Devnet, packet: RequestPacket) -> Result<ResponsePacket
             Ok(ResponsePacket::Single(Response { id: request.id().clone(), payload: payload(result) }))
         }
         RequestPacket::Batch(requests) => {
+            for request in &requests {
+                // A value that cannot be read is reported by the request that needs it.
+                let _read = devnet.read_ahead(request.method(), request.params()).await?;
+            }
             let mut batch = Batch { rest: requests.into_iter(), answered: Vec::new() };
             loop {
                 let (rest, unfinished) = devnet.engine(move |engine| batch.answer(engine)).await?;

@@ -16,6 +16,8 @@
 //! | `candidates`, `question`, `trail` | queries about possible changes |
 //! | `changes`, `silence` | changes by the query results, their accounting, and unanswered queries |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
+//! | `holdings` | copying what an account holds to a stand-in |
+//! | `origin` | the block that a local chain continues from, with a cache on disk |
 //! | `verify` | comparison of the read values on all endpoints |
 //!
 //! Not here: safety rules (see `safety`) and signing (see `custody`).
@@ -23,9 +25,11 @@
 mod call;
 mod candidates;
 mod changes;
+pub mod holdings;
 mod machine;
+pub mod origin;
 mod outcome;
-mod pinned;
+pub(crate) mod pinned;
 mod question;
 mod remote;
 mod revert;
@@ -212,6 +216,7 @@ impl Fork {
         // When the caller stops waiting, this guard is dropped and the work ends soon after.
         let _awaited = effort.awaited();
         match &self.state {
+            PinnedOn::Devnet(state) if state.has_origin() => self.discover(state, calls, options, &effort).await,
             PinnedOn::Devnet(state) => {
                 let state = Arc::clone(state);
                 self.attempt(calls, options, &effort, move |fork, calls, options, effort, place| {
@@ -221,6 +226,42 @@ impl Fork {
             }
             PinnedOn::Remote(state) => state.simulate(self, calls, options, &effort).await,
         }
+    }
+
+    /// Runs the calls on the state of a forked devnet, after fetching what they read of its origin.
+    async fn discover(
+        &self,
+        state: &Arc<State>,
+        calls: &[Call],
+        options: &Options,
+        effort: &Arc<Effort>,
+    ) -> Result<Simulation, ForkError> {
+        let unread = |error: origin::OriginError| ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT));
+        state.fetch_ahead(PinnedState::foreseen(&self.next, calls, options)).await;
+        let (rounds, guesses) = origin::rounds();
+        for _ in 0..rounds {
+            let (mut wanted, mut needed) = (pinned::Wanted::default(), pinned::Wanted::default());
+            for guess in guesses {
+                let speculating = Arc::new(state.speculating(guess));
+                let running = Arc::clone(&speculating);
+                let result = self
+                    .attempt(calls, options, effort, move |fork, calls, options, effort, place| {
+                        run(fork, &*running, calls, options, effort, place)
+                    })
+                    .await?;
+                let missed = speculating.take_missed();
+                if missed.is_empty() && wanted.is_empty() {
+                    return result;
+                }
+                if needed.is_empty() {
+                    needed = missed.clone();
+                }
+                wanted.extend(missed);
+            }
+            wanted.guess_slots();
+            state.fetch_with(needed, wanted).await.map_err(unread)?;
+        }
+        Err(ForkError::NotConverging { rounds })
     }
 
     /// Runs the calls once, speculatively, on a remote state.

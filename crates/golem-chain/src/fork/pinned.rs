@@ -44,7 +44,7 @@ use crate::{
 const MAX_CALLDATA_ADDRESSES: usize = 32;
 /// Guess for a missing storage word in the second run of a round. It is large enough for any balance or allowance check
 /// to pass, so that the run gets further than with zero.
-const OPTIMISTIC: U256 = uint!(0x10000000000000000000000000_U256);
+pub(super) const OPTIMISTIC: U256 = uint!(0x10000000000000000000000000_U256);
 
 /// Slots fetched along with every account that might be a contract, because a run rarely gets past empty ones: the
 /// first words of a V3 pool, reserves and lock of a V2 pair, and the implementation slots of proxies
@@ -91,11 +91,38 @@ pub(super) struct Data {
 }
 
 /// Values to fetch or to compare.
-#[derive(Debug, Default)]
-pub(super) struct Wanted {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
     pub(super) accounts: HashSet<Address>,
     pub(super) slots: HashSet<(Address, U256)>,
     pub(super) hashes: HashSet<u64>,
+}
+
+impl Data {
+    /// Removes the values that are in here from `wanted`.
+    pub(super) fn retain_missing(&self, wanted: &mut Wanted) {
+        wanted.accounts.retain(|account| !self.accounts.contains_key(account));
+        wanted.slots.retain(|slot| !self.slots.contains_key(slot));
+        wanted.hashes.retain(|number| !self.hashes.contains_key(number));
+    }
+
+    pub(super) fn extend(&mut self, other: Self) {
+        self.accounts.extend(other.accounts);
+        self.slots.extend(other.slots);
+        self.hashes.extend(other.hashes);
+    }
+
+    fn remove(&mut self, wanted: &Wanted) {
+        for account in &wanted.accounts {
+            self.accounts.remove(account);
+        }
+        for slot in &wanted.slots {
+            self.slots.remove(slot);
+        }
+        for number in &wanted.hashes {
+            self.hashes.remove(number);
+        }
+    }
 }
 
 impl PinnedState {
@@ -140,7 +167,7 @@ impl PinnedState {
         options: &Options,
         effort: &Arc<Effort>,
     ) -> Result<Simulation, ForkError> {
-        let mut wanted = self.foreseen(&fork.next, calls, options);
+        let mut wanted = Self::foreseen(&fork.next, calls, options);
         let rounds = self.remote.limits().rounds;
         for _ in 0..rounds {
             if self.is_gone() {
@@ -193,7 +220,7 @@ impl PinnedState {
     }
 
     /// Values that are read in any case: accounts of the calls and in their data, the coinbase, declarations and hints.
-    fn foreseen(&self, next: &BlockContext, calls: &[Call], options: &Options) -> Wanted {
+    pub(super) fn foreseen(next: &BlockContext, calls: &[Call], options: &Options) -> Wanted {
         let mut wanted = Wanted::default();
         wanted.accounts.extend(&options.hints.accounts);
         wanted.accounts.extend(&options.watch.tokens);
@@ -214,23 +241,49 @@ impl PinnedState {
         wanted
     }
 
+    /// Cached values of `wanted`.
+    pub(super) fn values_of(&self, wanted: &Wanted) -> Data {
+        let data = self.data.lock();
+        let accounts = wanted.accounts.iter().filter_map(|key| Some((*key, data.accounts.get(key)?.clone())));
+        let slots = wanted.slots.iter().filter_map(|key| Some((*key, *data.slots.get(key)?)));
+        let hashes = wanted.hashes.iter().filter_map(|key| Some((*key, *data.hashes.get(key)?)));
+        Data { accounts: accounts.collect(), slots: slots.collect(), hashes: hashes.collect() }
+    }
+
+    /// Fetches `wanted`, checks that the block is still part of the chain, and compares the values on all endpoints.
+    ///
+    /// # Errors
+    /// [`ForkError`]; values that could not be confirmed are removed again.
+    pub(super) async fn fetch_checked(&self, wanted: &Wanted) -> Result<(), ForkError> {
+        let fetched = async {
+            self.fetch_missing(wanted).await?;
+            if self.is_unchecked() {
+                self.check_still_there().await?;
+            }
+            self.verify(wanted.clone()).await
+        };
+        let Err(error) = fetched.await else { return Ok(()) };
+        self.data.lock().remove(wanted);
+        // An endpoint refuses a replaced block in words of its own.
+        if matches!(error, ForkError::Endpoint(ProviderError::Rpc { .. })) {
+            self.check_still_there().await?;
+        }
+        Err(error)
+    }
+
     /// Fetches the values of `wanted` that are not cached, in one round trip.
     async fn fetch(&self, mut wanted: Wanted) -> Result<(), ForkError> {
-        {
-            let data = self.data.lock();
-            wanted.accounts.retain(|account| !data.accounts.contains_key(account));
-            wanted.slots.retain(|slot| !data.slots.contains_key(slot));
-            wanted.hashes.retain(|number| !data.hashes.contains_key(number));
-        }
-        if wanted.is_empty() {
-            return Ok(());
-        }
+        self.data.lock().retain_missing(&mut wanted);
+        if wanted.is_empty() { Ok(()) } else { self.fetch_missing(&wanted).await }
+    }
+
+    async fn fetch_missing(&self, wanted: &Wanted) -> Result<(), ForkError> {
         let untried = self.addressing.load(Ordering::Acquire) == UNTRIED;
-        match self.fetch_all(&wanted).await {
+        match self.fetch_all(wanted).await {
             // An endpoint without EIP-1898 does not accept a block hash.
             Err(ForkError::Endpoint(ProviderError::Rpc { code: -32602, .. })) if untried => {
                 self.addressing.store(BY_NUMBER, Ordering::Release);
-                self.fetch_all(&wanted).await
+                self.fetch_all(wanted).await
             }
             Ok(()) if untried => {
                 self.addressing.store(BY_HASH, Ordering::Release);
@@ -298,14 +351,12 @@ impl PinnedState {
         if by_number || !fetched.hashes.is_empty() {
             self.by_number.fetch_add(1, Ordering::AcqRel);
         }
-        data.accounts.extend(fetched.accounts);
-        data.slots.extend(fetched.slots);
-        data.hashes.extend(fetched.hashes);
+        data.extend(fetched);
         Ok(())
     }
 
     /// Checks that the block of this number is still the pinned one.
-    async fn check_still_there(&self) -> Result<(), ForkError> {
+    pub(super) async fn check_still_there(&self) -> Result<(), ForkError> {
         let covered = self.by_number.load(Ordering::Acquire);
         let number = BlockNumberOrTag::Number(self.header.number);
         let answers = self.remote.ask(vec![("eth_getBlockByNumber", json!([number, false]))]).await?;
@@ -329,7 +380,7 @@ pub(super) struct Speculated {
 }
 
 impl Wanted {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.slots.is_empty() && self.hashes.is_empty()
     }
 
@@ -337,7 +388,30 @@ impl Wanted {
         self.accounts.len() + self.slots.len() + self.hashes.len()
     }
 
-    fn guess_slots(&mut self) {
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.accounts.extend(other.accounts);
+        self.slots.extend(other.slots);
+        self.hashes.extend(other.hashes);
+    }
+
+    /// Adds an account.
+    pub(crate) fn add_account(&mut self, address: Address) {
+        self.accounts.insert(address);
+    }
+
+    /// Adds a storage slot.
+    pub(crate) fn add_slot(&mut self, address: Address, slot: U256) {
+        self.slots.insert((address, slot));
+    }
+
+    /// Adds an account with the slots that are usually read of it.
+    pub(crate) fn add_contract(&mut self, address: Address) {
+        self.accounts.insert(address);
+        self.slots.extend(GUESSED_SLOTS.map(|slot| (address, slot)));
+    }
+
+    /// Adds the slots that are usually read of the accounts.
+    pub(crate) fn guess_slots(&mut self) {
         for account in &self.accounts {
             self.slots.extend(GUESSED_SLOTS.map(|slot| (*account, slot)));
         }
@@ -418,7 +492,7 @@ impl DatabaseRef for Speculation<'_> {
 }
 
 /// Addresses that calldata seems to contain: twenty bytes after twelve zeros, at any offset.
-fn addresses_in(data: &[u8]) -> HashSet<Address> {
+pub(crate) fn addresses_in(data: &[u8]) -> HashSet<Address> {
     data.windows(32)
         .filter(|window| {
             let (padding, address) = window.split_at(12);

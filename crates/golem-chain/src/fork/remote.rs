@@ -133,6 +133,11 @@ impl Remote {
         witnesses.testimonies(batching, calls).await
     }
 
+    /// Drops the caches of all blocks that no simulation uses.
+    pub(super) fn forget_blocks(&self) {
+        self.blocks.lock().clear();
+    }
+
     pub(super) fn limits(&self) -> RemoteLimits {
         self.limits
     }

@@ -87,6 +87,11 @@ impl AddressBook {
         self.code_hashes.get(&contract).copied()
     }
 
+    /// Expected code hashes by contract.
+    pub fn code_hashes(&self) -> impl Iterator<Item = (Contract, B256)> + '_ {
+        self.code_hashes.iter().map(|(contract, hash)| (*contract, *hash))
+    }
+
     /// Sets the expected code hash of a contract; a key that names no role is ignored.
     pub fn set_code_hash(&mut self, key: &str, hash: B256) {
         if let Some(contract) = Contract::from_key(key) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
-use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, Feed, Network, by_id};
+use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, Feed, LiveBlock, Network, by_id};
 use bardo_base::id::InstanceId;
 use bardo_base::text::SafeText;
 
@@ -54,6 +54,9 @@ pub struct ChainDescription {
     /// Funded accounts; on a devnet those of the well-known development mnemonic.
     #[serde(default)]
     pub accounts: Vec<Address>,
+    /// Block of a live network that this chain continues from; absent for any other chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearses: Option<LiveBlock>,
 }
 
 /// A token of a [`ChainDescription`].
@@ -182,6 +185,30 @@ impl Description {
 }
 
 impl ChainDescription {
+    /// Describes a network that runs on this machine. The server fills in its URL.
+    pub fn of(network: &Network, accounts: &[Address]) -> Self {
+        let book = &network.book;
+        let roles = book.contracts().map(|(contract, address)| (contract.key(), address));
+        let others = book.others().map(|(name, address)| (name.to_owned(), address));
+        let token = |token: &BookToken| {
+            let described =
+                DescribedToken { address: token.address, decimals: token.decimals, name: token.name.clone() };
+            (token.symbol.clone(), described)
+        };
+        let feed = |feed: &Feed| (feed.pair.clone(), DescribedFeed { address: feed.address, decimals: feed.decimals });
+        Self {
+            name: network.name.clone(),
+            chain_id: network.chain_id,
+            rpc: String::new(),
+            contracts: roles.chain(others).collect(),
+            code_hashes: book.code_hashes().map(|(contract, hash)| (contract.key(), hash)).collect(),
+            tokens: book.tokens().iter().map(token).collect(),
+            feeds: book.feeds().iter().map(feed).collect(),
+            accounts: accounts.to_vec(),
+            rehearses: network.rehearses,
+        }
+    }
+
     /// Converts this chain to a network; its entries override the bundled ones if the id is known.
     pub fn network(&self) -> Network {
         let mut network = match by_id(self.chain_id) {
@@ -191,6 +218,10 @@ impl ChainDescription {
             }
             None => Network::unknown(&self.name, self.chain_id),
         };
+        if let Some(block) = self.rehearses.filter(|_| network.kind == super::NetworkKind::Devnet) {
+            let live = by_id(block.chain_id).cloned().unwrap_or_else(|| network.clone());
+            network = Network { book: AddressBook::default(), ..Network::rehearsal(&live, self.chain_id, block) };
+        }
         network.name.clone_from(&self.name);
         for (key, address) in &self.contracts {
             network.book.set(key, *address);

@@ -9,7 +9,8 @@ mod plan;
 
 use std::{fmt, sync::LazyLock};
 
-use alloy::primitives::{Address, address};
+use alloy::primitives::{Address, B256, address};
+use serde::{Deserialize, Serialize};
 
 use crate::evm::SpecId;
 use bardo_base::chains::known;
@@ -47,6 +48,31 @@ pub struct Network {
     pub data_fees: DataFees,
     /// Known contracts, tokens and price feeds.
     pub book: AddressBook,
+    /// Block of a live network that this local chain continues from; `None` for any other chain.
+    pub rehearses: Option<LiveBlock>,
+}
+
+/// Block of a live network that a rehearsal continues from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveBlock {
+    /// EIP-155 id of the live chain.
+    pub chain_id: u64,
+    /// Number of the block.
+    pub number: u64,
+    /// Hash of the block.
+    pub hash: B256,
+    /// Timestamp of the block, in seconds since the Unix epoch.
+    pub timestamp: u64,
+}
+
+impl LiveBlock {
+    /// Kind of the live network.
+    pub fn kind(&self) -> NetworkKind {
+        match self.chain_id {
+            DEVNET_ETHEREUM | DEVNET_BASE => NetworkKind::Devnet,
+            chain_id => by_id(chain_id).map_or(NetworkKind::Real, |network| network.kind),
+        }
+    }
 }
 
 /// Fee that a chain charges in addition to gas, such as a rollup's fee for posting data to its base chain.
@@ -147,6 +173,7 @@ static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
                 false => DataFees::None,
             },
             book: book::bundled(chain.name, facts.chain_id),
+            rehearses: None,
         })
         .collect()
 });
@@ -194,6 +221,9 @@ pub fn resolve<'a>(asked: &str, networks: &'a [Network]) -> Result<&'a Network, 
     })
 }
 
+/// Longest block interval of a rehearsal, in milliseconds, so that nobody waits for a slow live chain's pace.
+const SLOWEST_REHEARSAL: u64 = 2_000;
+
 /// Usual block times after which a chain's latest block counts as old.
 const LATE_BLOCKS: u64 = 10;
 
@@ -221,7 +251,27 @@ impl Network {
             explorer: None,
             data_fees: DataFees::None,
             book,
+            rehearses: None,
         }
+    }
+
+    /// A local chain that continues from `block` of the `live` network under another id. Its native token is play
+    /// money, and nothing beyond gas is charged.
+    pub fn rehearsal(live: &Self, chain_id: u64, block: LiveBlock) -> Self {
+        Self {
+            chain_id,
+            kind: NetworkKind::Devnet,
+            block_millis: live.block_millis.min(SLOWEST_REHEARSAL),
+            explorer: None,
+            data_fees: DataFees::None,
+            rehearses: Some(block),
+            ..live.clone()
+        }
+    }
+
+    /// Id and kind of the network whose contracts are on this chain: of the live one for a rehearsal.
+    pub fn live(&self) -> (u64, NetworkKind) {
+        self.rehearses.map_or((self.chain_id, self.kind), |block| (block.chain_id, block.kind()))
     }
 
     /// Creates a network for a chain without description: real money, unknown data fees, and an empty address book.
@@ -237,6 +287,7 @@ impl Network {
             explorer: None,
             data_fees: DataFees::Unknown,
             book: AddressBook::default(),
+            rehearses: None,
         }
     }
 

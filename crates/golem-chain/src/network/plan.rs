@@ -8,7 +8,7 @@ use super::{
     by_id, named, resolve,
 };
 use bardo_base::{
-    config::{ChainSettings, Config, DEFAULT_NETWORK, Origin, RpcUrl},
+    config::{ChainSettings, Config, DEFAULT_NETWORK, ForkSettings, Origin, RpcUrl},
     regular_file,
     text::SafeText,
 };
@@ -19,7 +19,7 @@ const MAX_BOOK_BYTES: u64 = 4 << 20;
 /// The chains to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// The two devnet chains inside the process.
+    /// Chains inside the process: the two of the devnet, or a rehearsal's.
     Devnet,
     /// Chains that are reached through endpoints.
     Endpoints(Vec<ChainPlan>),
@@ -179,6 +179,9 @@ impl Plan {
     /// # Errors
     /// A [`PlanError`] that names the wrong setting and a correct alternative.
     pub fn from_config(config: &Config) -> Result<Self, PlanError> {
+        if config.fork.is_some() {
+            return Ok(Self::Devnet);
+        }
         let (described, known) = look_up_all(config)?;
         let from_flags: Vec<ChainPlan> = known
             .iter()
@@ -214,6 +217,38 @@ impl Plan {
 }
 
 impl ChainPlan {
+    /// The live network that a rehearsal reads. `live` is the configuration for it (see `Config::live_of`). The plan has no endpoints
+    /// if none is configured, which suffices for a cached block.
+    ///
+    /// # Errors
+    /// As [`Plan::from_config`]; also for `devnet`, which is no live network.
+    pub fn live(live: &Config, fork: &ForkSettings) -> Result<Self, PlanError> {
+        let unknown = |source| PlanError::Unknown { origin: "--fork".to_owned(), source };
+        match Plan::from_config(live) {
+            Ok(Plan::Endpoints(plans)) => {
+                let named = |plan: &Self| {
+                    let is_alias = |network: &Network| resolve(&fork.network, std::slice::from_ref(network)).is_ok();
+                    plan.name == fork.network || plan.network.as_ref().is_some_and(is_alias)
+                };
+                let chosen = plans.into_iter().find(named);
+                chosen.ok_or_else(|| PlanError::NoEndpoint {
+                    chain: fork.network.clone(),
+                    variable: format!("BARDO_RPC_{}", fork.network.to_uppercase().replace('-', "_")),
+                })
+            }
+            Ok(Plan::Devnet) => {
+                let known = named().iter().map(|network| network.name.as_str()).collect::<Vec<_>>().join(", ");
+                let asked = SafeText::clean(&fork.network, 64);
+                Err(unknown(UnknownChain::Name { asked, nearest: None, known }))
+            }
+            Err(PlanError::NoEndpoint { .. }) => {
+                let network = resolve(&fork.network, named()).map_err(unknown)?.clone();
+                Ok(Self { name: network.name.clone(), network: Some(network), chain_id: None, endpoints: Vec::new() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// All chains with endpoints, including those that are not selected.
     ///
     /// # Errors

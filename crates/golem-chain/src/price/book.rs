@@ -59,10 +59,12 @@ impl PriceChain {
                 client.provider().clone(),
                 multicall,
                 feeds,
-                sequencer(network.chain_id),
+                sequencer(network.live().0),
                 max_block_age(network),
                 clock,
             );
+            // Nobody updates the feeds of a rehearsal, and nobody moves its prices.
+            let plain = plain.frozen_at(network.rehearses.map(|block| block.timestamp));
             sources.push(Arc::new(plain.witnessed_by(client.has_several_endpoints().then(|| client.agreed().clone()))));
         }
         if !fixed.is_empty() {
@@ -94,7 +96,7 @@ pub fn feed_specs(network: &Network) -> Vec<FeedSpec> {
                 address: feed.address,
                 pair: SafeText::clean(&feed.pair, 60),
                 decimals: feed.decimals,
-                heartbeat: heartbeat(network.kind, &feed.pair),
+                heartbeat: heartbeat(network.live().1, &feed.pair),
             })
         })
         .collect()

@@ -60,6 +60,8 @@ pub struct FeedPrices {
     feeds: HashMap<Address, FeedSpec>,
     sequencer: Option<SequencerSpec>,
     max_block_age: Option<Duration>,
+    /// Time in seconds since the Unix epoch after which the feeds do not age; `None` for a live chain.
+    frozen_at: Option<u64>,
     clock: Arc<dyn Clock>,
     /// Feeds whose pair and decimals have been verified.
     proven: Arc<Mutex<HashSet<Address>>>,
@@ -89,6 +91,7 @@ impl FeedPrices {
             feeds,
             sequencer,
             max_block_age,
+            frozen_at: None,
             clock,
             proven: Arc::default(),
             aggregators: Arc::default(),
@@ -99,6 +102,13 @@ impl FeedPrices {
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
         Self { reader: self.reader.witnessed_by(witness), ..self }
+    }
+
+    /// Judges the age of an answer at most at this time, in seconds since the Unix epoch: a rehearsal's feeds stand still
+    /// with its market since the block that it continues from.
+    #[must_use]
+    pub fn frozen_at(self, time: Option<u64>) -> Self {
+        Self { frozen_at: time, ..self }
     }
 
     async fn read(&self, tokens: &[Address]) -> Result<Vec<Quoted>, NoPrice> {
@@ -115,6 +125,7 @@ impl FeedPrices {
         let answers = self.reader.send(calls, self.multicall).await?;
         let now: u64 = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
         self.check_block(now)?;
+        let now = self.frozen_at.map_or(now, |time| now.min(time));
         if let Some((spec, call)) = sequencer {
             check_sequencer(spec, call.take(&answers).ok_or(NoPrice::NoAnswer)?, now)?;
         }
@@ -212,6 +223,7 @@ impl PriceSource for FeedPrices {
             feeds: self.feeds.clone(),
             sequencer: self.sequencer,
             max_block_age: self.max_block_age,
+            frozen_at: self.frozen_at,
             clock: Arc::clone(&self.clock),
             // Another provider's answers do not verify a feed for this one.
             proven: Arc::default(),
@@ -227,6 +239,7 @@ impl PriceSource for FeedPrices {
             feeds: self.feeds.clone(),
             sequencer: self.sequencer,
             max_block_age: None,
+            frozen_at: self.frozen_at,
             clock: Arc::clone(&self.clock),
             proven: Arc::clone(&self.proven),
             aggregators: Arc::clone(&self.aggregators),

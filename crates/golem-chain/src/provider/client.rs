@@ -130,7 +130,12 @@ impl ChainClient {
             .iter()
             .map(|url| CappedHttp::new(url.clone(), rules.limits, Arc::clone(&clock)))
             .collect::<Result<_, _>>()?;
-        let network = settle(plan, &transports, rules.retry).await?;
+        // The chain id is not known yet, so these endpoints expect none. The lasting ones are created afterwards.
+        let probes: Vec<Endpoint> = transports
+            .iter()
+            .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), Thresholds::default()))
+            .collect();
+        let network = settle(plan, &probes, rules.retry).await?;
 
         let thresholds = thresholds(&network);
         let endpoints = transports
@@ -370,7 +375,7 @@ impl ChainClient {
 }
 
 /// Creates a provider without fillers over a stack of endpoints.
-fn over(stack: EndpointStack, is_local: bool, block_time: Option<Duration>) -> DynProvider {
+pub(super) fn over(stack: EndpointStack, is_local: bool, block_time: Option<Duration>) -> DynProvider {
     let mut client = RpcClient::new(stack, is_local);
     if let Some(block) = block_time {
         client = client.with_poll_interval(block.clamp(Duration::from_millis(250), Duration::from_secs(7)));
@@ -389,12 +394,7 @@ impl fmt::Debug for ChainClient {
 }
 
 /// Reads every endpoint's chain id and determines the network.
-async fn settle(plan: &ChainPlan, transports: &[CappedHttp], rules: RetryRules) -> Result<Network, ConnectError> {
-    // The chain id is not known yet, so these endpoints expect none. The lasting ones are created afterwards.
-    let probes: Vec<Endpoint> = transports
-        .iter()
-        .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), Thresholds::default()))
-        .collect();
+pub(super) async fn settle(plan: &ChainPlan, probes: &[Endpoint], rules: RetryRules) -> Result<Network, ConnectError> {
     let asked = probes.iter().map(|probe| again(rules, move || probe.ask_chain_id()));
     let answers = join_all(asked).await;
 
@@ -480,7 +480,7 @@ fn may_pass(error: &ProviderError) -> bool {
 }
 
 /// Thresholds for slow and late endpoints of this network.
-fn thresholds(network: &Network) -> Thresholds {
+pub(super) fn thresholds(network: &Network) -> Thresholds {
     let block = Duration::from_millis(network.block_millis);
     match network.kind {
         // A devnet has its own time, which may stop or run ahead.

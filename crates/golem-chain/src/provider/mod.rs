@@ -28,6 +28,7 @@ pub mod health;
 mod http;
 mod method;
 mod monitor;
+pub mod read_only;
 mod retry;
 mod stack;
 #[cfg(test)]

@@ -200,7 +200,13 @@ fn before_there_is_a_block_nothing_is_said_of_money_that_is_not_known() {
     let starting = || State::new(ratatui::layout::Size { width: 80, height: 24 }, samples::START_MILLIS, false);
     let mut state = starting();
     assert!(!shown(&state).contains("costs"), "{}", shown(&state));
-    let step = BootStep { chain: text("base"), step: text("moving the market"), detail: text(""), done: false };
+    let step = BootStep {
+        chain: text("base"),
+        step: text("moving the market"),
+        detail: text(""),
+        done: false,
+        rehearses: false,
+    };
     news(&mut state, News::Market(Update::Boot(step)));
     assert!(shown(&state).contains("nothing costs real money"), "{}", shown(&state));
     for (money, words) in

@@ -46,7 +46,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    pub(super) fn server(message: impl Into<String>) -> Self {
+    pub(in super::super) fn server(message: impl Into<String>) -> Self {
         Self { code: SERVER, message: message.into(), data: None }
     }
 

@@ -178,8 +178,17 @@ pub fn served_names() -> impl Iterator<Item = &'static str> {
 /// before the next request.
 pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Answer {
     let answer = handle(engine, method, params);
+    let answer = unless_unread(engine, answer.into());
     engine.settle();
-    answer.into()
+    answer
+}
+
+/// The answer, or an error if it rests on a value of a fork's origin that could not be read.
+fn unless_unread(engine: &Engine, answer: Answer) -> Answer {
+    match engine.chain.origin().and_then(|origin| origin.take_failure()) {
+        Some(failure) => Answer::now(Err(RpcError::server(failure.to_string()))),
+        None => answer,
+    }
 }
 
 fn handle(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> Result<Answer, RpcError> {

@@ -15,6 +15,10 @@ const MAX_SLOTS: usize = 1_024;
 
 /// `eth_getProof`: address, slots, block ([EIP-1186](https://eips.ethereum.org/EIPS/eip-1186)).
 pub(super) fn get_proof(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    if engine.chain.origin().is_some() {
+        let words = "a fork has no proofs: it does not know the state trie of its origin; ask the live network";
+        return Err(RpcError::server(words));
+    }
     let address: Address = params.required(0, "address")?;
     let keys: Vec<Value> = params.optional(1, "storage keys")?.unwrap_or_default();
     if keys.len() > MAX_SLOTS {

@@ -1,0 +1,76 @@
+//! `bardo devnet --fork`: a local copy of a live network on a loopback port, for other programs.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::args::DevnetArguments;
+use super::devnet::{interruption, sandbox};
+use super::{Exit, Failure, print};
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, ForkSettings};
+use bardo_runtime::rehearsal::{Rehearsal, start};
+use bardo_sandbox::keys::Party;
+use bardo_sandbox::{MarketMode, Pace};
+use golem_chain::devnet::server::serve as serve_chain;
+use golem_chain::network::{ChainDescription, Description};
+
+/// Serves the rehearsal until it is interrupted.
+pub(super) fn serve(config: &Config, fork: &ForkSettings, arguments: &DevnetArguments) -> Result<Exit, Failure> {
+    let started = Instant::now();
+    let pace = sandbox(arguments.seed, arguments.block_time.unwrap_or(Pace::Live), MarketMode::Off);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let interrupted = interruption()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let rehearsal = start(config, fork, pace, clock).await?;
+        let server = serve_chain(rehearsal.devnet.clone(), arguments.port).await?;
+        let accounts: Vec<_> = Party::development_accounts()?.iter().map(Party::address).collect();
+        let chain = ChainDescription { rpc: server.url(), ..ChainDescription::of(&rehearsal.network, &accounts) };
+        let description =
+            Description { chains: vec![chain], instance: Some(rehearsal.instance), ..Description::default() };
+        rehearsal.devnet.set_description(serde_json::to_value(&description)?).await?;
+        print(&format!("{}\n", serde_json::to_string(&description)?))?;
+        for line in about(&rehearsal) {
+            eprintln!("bardo: {line}");
+        }
+        eprintln!("bardo: ready after {} ms; press Ctrl-C to stop", started.elapsed().as_millis());
+        let mut head = rehearsal.devnet.head();
+        let stopped = async move { while head.changed().await.is_ok() {} };
+        tokio::select! {
+            () = interrupted => {}
+            () = stopped => {
+                let words = "the chain stopped because its state could not be saved; see the log for the reason";
+                return Err(words.to_owned().into());
+            }
+        }
+        server.stop().await;
+        Ok(Exit::Success)
+    })
+}
+
+/// What a rehearsal is of, and what its stand-in has, one fact per line.
+pub(super) fn about(rehearsal: &Rehearsal) -> Vec<String> {
+    let origin = &rehearsal.origin;
+    let from = if origin.is_offline() { ", from the cache, because no endpoint responds" } else { "" };
+    let mut lines = vec![format!(
+        "REHEARSAL of {} at block {} ({}){from}; chain id {}",
+        origin.network().name,
+        origin.number(),
+        origin.hash(),
+        rehearsal.network.chain_id
+    )];
+    let stand_in = rehearsal.stand_in;
+    lines.push(match rehearsal.holder {
+        Some(holder) => format!("the stand-in {stand_in} has what {holder} held at that block"),
+        None => format!("the stand-in {stand_in} has 10 of the native token; --holder gives it what an account holds"),
+    });
+    if !rehearsal.not_copied.is_empty() {
+        let missing: Vec<_> = rehearsal.not_copied.iter().map(ToString::to_string).collect();
+        lines.push(format!("not copied, because it is not stored in plain slots: {}", missing.join(", ")));
+    }
+    lines.push(match rehearsal.is_kept {
+        true => "it is kept and continues in the next run".to_owned(),
+        false => "it is discarded at exit (--data NAME keeps it)".to_owned(),
+    });
+    lines
+}

@@ -1,0 +1,309 @@
+//! `bardo doctor --rehearse`: one whole swap on a fork of the configured network, under the policy of the live network,
+//! and what would be different there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use serde_json::{Value, json};
+
+use super::call::{self, Wishes};
+use super::devnet::sandbox;
+use super::doctor::Finding;
+use super::{Failure, without_controls};
+use bardo_base::clock::{Clock, SystemClock};
+use bardo_base::config::{Config, ForkSettings};
+use bardo_base::id::InstanceId;
+use bardo_base::{private, removal};
+use bardo_runtime::data::DataFolder;
+use bardo_runtime::policy::{open, place};
+use bardo_runtime::rehearsal::{Rehearsal, start};
+use bardo_safety::policy::ChainId;
+use bardo_sandbox::{MarketMode, Pace};
+use golem_chain::network::{ChainPlan, DataFees, NetworkKind, Plan};
+use golem_tools::engine::{ApprovalMode, Input, Status, ToolResponse};
+
+const CHECK: &str = "rehearsal";
+/// Amount of the native token that is swapped unless `--size` says otherwise.
+const DEFAULT_SIZE: &str = "0.01";
+/// Tokens to buy, the first that the network lists.
+const BOUGHT: [&str; 4] = ["USDC", "USDT", "DAI", "WETH"];
+
+/// Folder of one rehearsal's policy and ledger, removed on drop.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = removal::folder(&self.0) {
+            tracing::warn!(path = %self.0.display(), %error, "a rehearsal's folder was not removed");
+        }
+    }
+}
+
+/// Rehearses a swap of `size` native tokens on a fork of the configured network, and reports each step.
+///
+/// # Errors
+/// A [`Failure`] if no live network is configured, or files cannot be written. A swap that fails is a finding.
+pub(super) fn run(config: &Config, size: Option<&str>) -> Result<Vec<Finding>, Failure> {
+    let Plan::Endpoints(plans) = Plan::from_config(config)? else {
+        let words = "--rehearse needs a live network: add --network NAME, or set `network` in the configuration";
+        return Err(Failure::usage(words.to_owned()));
+    };
+    let [plan] = plans.as_slice() else {
+        return Err(Failure::usage("--rehearse rehearses one network at a time: name it with --network".to_owned()));
+    };
+    let mut findings = Vec::new();
+    let holder = custody(config, &mut findings);
+    let root = DataFolder::of(config).root().join(format!("rehearse-{}", InstanceId::random()));
+    DataFolder::of(config).create()?;
+    private::folder(&root)?;
+    let scratch = Scratch(root);
+    let fork = ForkSettings { network: plan.name.clone(), url: None, block: None, holder };
+    let mut inside = config.clone();
+    inside.file = scratch.0.join("config.toml");
+    inside.data_dir.value = scratch.0.join("data");
+    inside.outer_data_dir = Some(config.data_dir.value.clone());
+    inside.account = None;
+    inside.fork = Some(fork.clone());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let started = runtime.block_on(async {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        start(&inside, &fork, sandbox(1, Pace::Manual, MarketMode::Off), clock).await
+    });
+    let rehearsal = match started {
+        Ok(rehearsal) => rehearsal,
+        Err(error) => {
+            let fix = "check the endpoints above; a rehearsal reads them and sends nothing";
+            findings.push(Finding::fail(CHECK, error, fix));
+            return Ok(findings);
+        }
+    };
+    let (network, number) = (&rehearsal.network.name, rehearsal.origin.number());
+    findings.push(Finding::ok(
+        CHECK,
+        format!("a fork of {network} at block {number}, with chain id {}", rehearsal.network.chain_id),
+    ));
+    if !policy(config, &rehearsal, &scratch.0, &mut findings)? {
+        return Ok(findings);
+    }
+    // The same block for both calls; it is in the cache.
+    inside.fork = Some(ForkSettings { block: Some(rehearsal.origin.hash().to_string()), ..fork });
+    swap(&inside, &rehearsal, size.unwrap_or(DEFAULT_SIZE), &mut findings)?;
+    findings.extend(differences(config, plan, &rehearsal));
+    drop(runtime);
+    Ok(findings)
+}
+
+/// Reports the key that would sign, and returns its address for the stand-in.
+fn custody(config: &Config, findings: &mut Vec<Finding>) -> Option<String> {
+    match bardo_runtime::account::named_key(config) {
+        Ok(Some(entry)) => {
+            let detail =
+                format!("the stand-in gets what {} ({}) holds; the key stays locked", entry.name, entry.address);
+            findings.push(Finding::ok(CHECK, detail));
+            Some(entry.address.to_string())
+        }
+        Ok(None) => {
+            let fix =
+                "name one with `account` in the configuration (`bardo keys list`); until then nothing is signed there";
+            findings.push(Finding::note(CHECK, "no key is selected, so the stand-in has 10 of the native token", fix));
+            None
+        }
+        Err(error) => {
+            findings.push(Finding::fail(CHECK, error.message(), "`bardo keys list` shows the keys"));
+            None
+        }
+    }
+}
+
+/// Writes the live network's policy for the local chain. False if no swap could pass it.
+fn policy(config: &Config, rehearsal: &Rehearsal, folder: &Path, findings: &mut Vec<Finding>) -> Result<bool, Failure> {
+    let devnet = rehearsal.origin.network().kind == NetworkKind::Devnet;
+    let (file, absent) = place(config, devnet);
+    let keeper = match open(config, devnet) {
+        Ok(keeper) => keeper,
+        Err(error) => {
+            findings.push(Finding::fail(
+                CHECK,
+                format!("the policy: {error}"),
+                "correct it; until then nothing is signed",
+            ));
+            return Ok(false);
+        }
+    };
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && devnet => return Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let fix = "write one with `bardo policy explain > policy.toml`, beside the configuration file, and edit it";
+            let detail =
+                format!("there is no policy at {}: {} applies, and nothing is signed", file.display(), absent.as_str());
+            findings.push(Finding::fail(CHECK, detail, fix));
+            return Ok(false);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let live = rehearsal.origin.network().chain_id;
+    let allows = keeper.current().policy.rules().allowed_chains.allows(&ChainId(live), false);
+    let mapped =
+        for_local_chain(&text, (live, rehearsal.network.chain_id), allows, (rehearsal.holder, rehearsal.stand_in));
+    fs::write(folder.join("policy-devnet.toml"), mapped)?;
+    findings.push(Finding::ok(CHECK, format!("under {} ({})", file.display(), keeper.current().policy.name())));
+    Ok(true)
+}
+
+/// The text of a policy with the local chain in place of the live one, and the stand-in in place of its holder.
+fn for_local_chain(
+    text: &str,
+    (live, local): (u64, u64),
+    allows: bool,
+    (holder, stand_in): (Option<Address>, Address),
+) -> String {
+    let local = ChainId(local).to_string();
+    let of_live = |word: &str| word.parse::<ChainId>().is_ok_and(|chain| chain.0 == live);
+    let word = |word: &str| -> String {
+        if word.parse().ok().is_some_and(|address: Address| Some(address) == holder) {
+            return stand_in.to_string();
+        }
+        match word.split_once(':') {
+            Some((chain, rest)) if of_live(chain) => format!("{local}:{rest}"),
+            None if of_live(word) => local.clone(),
+            Some(_) | None => word.to_owned(),
+        }
+    };
+    let mut mapped = String::new();
+    for line in text.lines() {
+        let is_comment = line.trim_start().starts_with('#');
+        // Every second part is within quotes.
+        let parts = line.split('"').enumerate();
+        let parts = parts.map(|(at, part)| if at % 2 == 1 && !is_comment { word(part) } else { part.to_owned() });
+        mapped.push_str(&parts.collect::<Vec<_>>().join("\""));
+        mapped.push('\n');
+    }
+    let is_listed = text.lines().any(|line| line.trim_start().starts_with("allowed_chains"));
+    if !is_listed && allows {
+        // The preset allows the live chain by its own id.
+        let (first, rest) = mapped.split_once('\n').unwrap_or((mapped.as_str(), ""));
+        let line = format!("allowed_chains = [\"{local}\"]");
+        // Fields without a table come first, whatever follows.
+        return if first.trim_start().starts_with("preset") {
+            format!("{first}\n{line}\n{rest}")
+        } else {
+            format!("{line}\n{mapped}")
+        };
+    }
+    mapped
+}
+
+/// Makes the swap, first with what would need an approval, then in full.
+fn swap(inside: &Config, rehearsal: &Rehearsal, size: &str, findings: &mut Vec<Finding>) -> Result<(), Failure> {
+    let network = &rehearsal.network;
+    let listed = |symbol: &&&str| network.book.tokens().iter().any(|token| token.symbol == **symbol);
+    let Some(bought) = BOUGHT.iter().find(listed) else {
+        let fix = "add its tokens with --book FILE";
+        findings.push(Finding::fail(CHECK, format!("no stablecoin of {} is known to buy", network.name), fix));
+        return Ok(());
+    };
+    let params = json!({
+        "token_in": network.native_symbol, "token_out": bought, "amount": size, "chain": network.name,
+    });
+    let ask = |approve| -> Result<ToolResponse, Failure> {
+        let wishes = Wishes { approve: Some(approve), ..Wishes::default() };
+        call::respond(inside, "uniswap_execute_swap", Input::Json(params.clone()), wishes)
+    };
+    let asked = ask(ApprovalMode::Never)?;
+    let response = match needs_approval(&asked) {
+        true => {
+            let why = asked.explanation.as_deref().unwrap_or("the policy requires it");
+            let fix = "answer it in the console or on the terminal; the rehearsal goes on as if you had approved";
+            findings.push(Finding::note(CHECK, format!("needs your approval: {}", without_controls(why)), fix));
+            ask(ApprovalMode::Always)?
+        }
+        false => asked,
+    };
+    let explanation = response.explanation.as_deref().map(without_controls).unwrap_or_default();
+    let what = format!("{size} {} for {bought}", network.native_symbol);
+    findings.push(match response.status {
+        Status::Success | Status::Partial => Finding::ok(CHECK, format!("swapped {what}: {explanation}")),
+        Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
+            let fix = response.error.as_ref().map_or("see the reason", |error| error.suggestion());
+            Finding::fail(CHECK, format!("did not swap {what}: {explanation}"), fix)
+        }
+    });
+    Ok(())
+}
+
+fn needs_approval(response: &ToolResponse) -> bool {
+    let code = serde_json::to_value(&response.error).ok().and_then(|error| error.get("code").cloned());
+    response.status == Status::Blocked && code == Some(Value::from("APPROVAL_REQUIRED"))
+}
+
+/// What would be different on the live network.
+fn differences(config: &Config, plan: &ChainPlan, rehearsal: &Rehearsal) -> Vec<Finding> {
+    let live = rehearsal.origin.network();
+    let mut differences = vec![
+        format!("its chain id is {}: the stand-in signed for {}, which is worthless there", live.chain_id, rehearsal.network.chain_id),
+        "others trade there: the price moves between quote and execution, and transactions can be reordered around yours"
+            .to_owned(),
+        "the base fee there follows the demand; here it falls while nobody else sends".to_owned(),
+    ];
+    match live.data_fees {
+        DataFees::None => {}
+        DataFees::Oracle(_) => {
+            differences.push("it also charges a data fee per transaction, which is not charged here".to_owned())
+        }
+        DataFees::Unknown => differences
+            .push("its data fee is not known, so nothing is signed there until `data_fee_oracle` is set".to_owned()),
+    }
+    if live.kind == NetworkKind::Real {
+        differences
+            .push("it is real money, so approvals must be typed out, and the key's password is needed".to_owned());
+    }
+    let settings = config.chains.iter().find(|(name, _)| **name == plan.name).map(|(_, settings)| settings);
+    if settings.is_some_and(|settings| settings.relay.is_some()) {
+        differences.push("private transactions go through the configured relay, which was not used here".to_owned());
+    }
+    if plan.endpoints.len() < 2 {
+        differences.push("one endpoint is configured, so neither here nor there is anything cross-checked".to_owned());
+    }
+    if !rehearsal.not_copied.is_empty() {
+        let names: Vec<_> = rehearsal.not_copied.iter().map(ToString::to_string).collect();
+        differences.push(format!("the stand-in lacks {}", names.join(", ")));
+    }
+    differences.into_iter().map(|difference| Finding::ok("live", difference)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::primitives::address;
+
+    const HOLDER: Address = address!("0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC");
+    const STAND_IN: Address = address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+
+    fn mapped(text: &str, allows: bool) -> String {
+        for_local_chain(text, (8_453, 31_337), allows, (Some(HOLDER), STAND_IN))
+    }
+
+    #[test]
+    fn a_policy_means_the_local_chain_and_the_stand_in_where_it_named_the_live_ones() {
+        let text = "preset = \"paranoid\"\n# \"base\" stays in a comment\nallowed_chains = [\"base\", \"arbitrum\", \"8453\"]\n\
+                    allowed_tokens = [\"base:native\", \"arbitrum:native\"]\n\
+                    allowed_execution_wallets = [\"0x3c44cdddb6a900fa2b585dd299e03d12fa4293bc\"]\n";
+        let expected = "preset = \"paranoid\"\n# \"base\" stays in a comment\n\
+                        allowed_chains = [\"devnet-ethereum\", \"arbitrum\", \"devnet-ethereum\"]\n\
+                        allowed_tokens = [\"devnet-ethereum:native\", \"arbitrum:native\"]\n\
+                        allowed_execution_wallets = [\"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\"]\n";
+        assert_eq!(mapped(text, true), expected);
+    }
+
+    #[test]
+    fn a_chain_that_only_the_preset_allows_stays_allowed_and_no_other() {
+        let text = "preset = \"defi-trading\"\nmax_single_trade_usd = \"50\"\n";
+        let expected =
+            "preset = \"defi-trading\"\nallowed_chains = [\"devnet-ethereum\"]\nmax_single_trade_usd = \"50\"\n";
+        assert_eq!(mapped(text, true), expected);
+        assert_eq!(mapped(text, false), text);
+    }
+}

@@ -1,0 +1,272 @@
+//! Rehearsals over a live network, which is a devnet in another process here: the same quotes and swaps to the smallest
+//! unit, offline afterwards, with what the operator holds, and with nothing sent to the network.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::chain::devnet::server::{Server, serve};
+use bardo::chain::provider::read_only::READ_ONLY_METHODS;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use serde_json::{Value, json};
+
+use bardo_testkit::devnet::{Devnet, ask};
+use bardo_testkit::lying_rpc::LyingRpc;
+use crate::{bardo, run};
+
+/// Demo wallet, which is also the stand-in.
+const FIRST: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+
+/// A devnet's first chain, served in this process, on which nobody else trades.
+struct Quiet {
+    url: String,
+    book: Value,
+    _runtime: tokio::runtime::Runtime,
+    _sandbox: Sandbox,
+    _server: Server,
+}
+
+impl Quiet {
+    fn start() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let config = SandboxConfig {
+            seed: 7,
+            start_time: clock.now_seconds(),
+            pace: Pace::OnTransaction,
+            clock: Some(clock),
+            market: MarketMode::Off,
+            keeper: false,
+        };
+        let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let devnet = sandbox.chains()[0].devnet.clone();
+        let server = runtime.block_on(serve(devnet.clone(), 0)).unwrap();
+        let mut description = sandbox.description();
+        description.chains[0].rpc = server.url();
+        let book = serde_json::to_value(&description).unwrap();
+        runtime.block_on(devnet.set_description(book.clone())).unwrap();
+        Self { url: server.url(), book, _runtime: runtime, _sandbox: sandbox, _server: server }
+    }
+}
+
+/// Path of a file with this address book.
+fn written(home: &Path, book: &Value) -> String {
+    let path = home.join("book.json");
+    std::fs::write(&path, book.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Response of a call, and the exit code.
+fn call(home: &Path, tool: &str, params: &Value, more: &[&str]) -> (Value, i32) {
+    let params = params.to_string();
+    let (out, err, code) = run(bardo(home).args(["call", tool, &params]).args(more));
+    let response = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    (response, code)
+}
+
+fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
+    json!({
+        "token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
+    })
+}
+
+/// Amounts of an executed swap.
+fn result(response: &Value) -> Value {
+    let data = &response["data"];
+    assert_eq!(response["status"], "success", "{response}");
+    json!([data["amount_in"], data["amount_out"]])
+}
+
+fn balance(url: &str, token: &str, owner: &str) -> Value {
+    let data = format!("0x70a08231{:0>64}", owner.trim_start_matches("0x").to_lowercase());
+    ask(url, "eth_call", json!([{ "to": token, "data": data }, "latest"]))
+}
+
+#[test]
+fn a_rehearsal_quotes_and_swaps_as_the_network_does_and_again_without_it() {
+    let home = tempfile::tempdir().unwrap();
+    let quiet = Quiet::start();
+    let before = ask(&quiet.url, "eth_blockNumber", json!([]));
+    let proxy = LyingRpc::honest(&quiet.url);
+    let fork = format!("ethereum={}", proxy.url());
+    let live = format!("ethereum={}", quiet.url);
+    let (rehearsed, network) = (["--fork", &fork, "--approve", "always"], ["--rpc", &live, "--approve", "always"]);
+    for (from, to, amount) in [("WETH", "USDC", "0.1"), ("USDC", "UNI", "25"), ("ETH", "DAI", "0.01")] {
+        let amounts = swap(from, to, amount);
+        let quoted = |more: &[&str]| {
+            let (response, code) = call(home.path(), "uniswap_get_quote", &amounts, more);
+            assert_eq!((code, &response["status"]), (0, &json!("success")), "{response}");
+            (response["data"]["amount_out"].clone(), response["data"]["route"].clone())
+        };
+        assert_eq!(quoted(&rehearsed), quoted(&network), "{amounts}");
+    }
+    let wanted = swap("WETH", "USDC", "0.1");
+    let (there, code) = call(home.path(), "uniswap_execute_swap", &wanted, &rehearsed);
+    assert_eq!(code, 0, "{there}");
+    // Whatever the rehearsal did, the network heard reads only, and made no block.
+    let heard: Vec<String> = proxy.heard().into_iter().flat_map(|heard| heard.methods).collect();
+    assert!(heard.len() > 50, "{}", heard.len());
+    for method in &heard {
+        assert!(READ_ONLY_METHODS.contains(&method.as_str()), "{method} reached the network");
+    }
+    assert_eq!(ask(&quiet.url, "eth_blockNumber", json!([])), before);
+    let (live_swap, code) = call(home.path(), "uniswap_execute_swap", &wanted, &network);
+    assert_eq!(code, 0, "{live_swap}");
+    assert_eq!(result(&there), result(&live_swap));
+    // The network is gone; the block that was rehearsed on is in the cache.
+    let book = written(home.path(), &quiet.book);
+    drop(quiet);
+    let gone =
+        format!("ethereum=http://127.0.0.1:9@{}", u64::from_str_radix(&before.as_str().unwrap()[2..], 16).unwrap());
+    let (offline, code) =
+        call(home.path(), "uniswap_execute_swap", &wanted, &["--fork", &gone, "--book", &book, "--approve", "always"]);
+    assert_eq!(code, 0, "{offline}");
+    assert_eq!(result(&offline), result(&there));
+    let (lacking, code) =
+        call(home.path(), "uniswap_get_quote", &swap("LINK", "UNI", "1"), &["--fork", &gone, "--book", &book]);
+    assert_eq!(code, 1, "{lacking}");
+    assert!(lacking.to_string().contains("no endpoint of ethereum responds"), "{lacking}");
+}
+
+#[test]
+fn the_stand_in_has_what_the_holder_has_and_keeps_it_between_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let devnet = Devnet::start("0", 7);
+    let url = devnet.url(0).to_owned();
+    let book = devnet.chain("ethereum").clone();
+    let at = |name: &str| book["tokens"][name]["address"].as_str().unwrap().to_owned();
+    // The third account gets tokens and grants an allowance.
+    let holder = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+    let word = |hex: &str| format!("{:0>64}", hex.trim_start_matches("0x").to_lowercase());
+    let send = |from: &str, to: &str, data: String| {
+        ask(&url, "eth_sendTransaction", json!([{ "from": from, "to": to, "data": data, "gas": "0x30d40" }]));
+    };
+    send(FIRST, &at("USDC"), format!("0xa9059cbb{}{}", word(holder), word("75bcd15")));
+    let permit2 = book["contracts"]["permit2"].as_str().unwrap().to_owned();
+    send(holder, &at("USDC"), format!("0x095ea7b3{}{}", word(&permit2), word("3ade68b1")));
+    let fork = format!("ethereum={url}");
+    let arguments = ["--fork", &fork, "--holder", holder, "--data", "dress", "--block-time", "0"];
+    let first = Devnet::start_in(home.path(), &arguments);
+    let local = first.url(0).to_owned();
+    assert_eq!(first.described["chains"][0]["chain_id"], 31_338);
+    assert_eq!(first.described["chains"][0]["rehearses"]["chain_id"], 31_337);
+    for token in ["USDC", "WETH", "DAI"] {
+        assert_eq!(balance(&local, &at(token), FIRST), balance(&url, &at(token), holder), "{token}");
+    }
+    assert_eq!(balance(&local, &at("USDC"), FIRST), json!(format!("0x{}", word("75bcd15"))));
+    let allowed = |url: &str, owner: &str| {
+        let data = format!("0xdd62ed3e{}{}", word(owner), word(&permit2));
+        ask(url, "eth_call", json!([{ "to": at("USDC"), "data": data }, "latest"]))
+    };
+    assert_eq!(allowed(&local, FIRST), json!(format!("0x{}", word("3ade68b1"))));
+    let ether = |url: &str, owner: &str| ask(url, "eth_getBalance", json!([owner, "latest"]));
+    assert_eq!(ether(&local, FIRST), ether(&url, holder));
+    // What happens on the rehearsal is there in the next run, without the network.
+    ask(&local, "eth_sendTransaction", json!([{ "from": FIRST, "to": holder, "value": "0x7" }]));
+    let after = ether(&local, FIRST);
+    drop(first);
+    // A public network is known by name; what a devnet is, only its description says.
+    let book_file = written(home.path(), &devnet.described);
+    drop(devnet);
+    let (listed, _, _) = run(bardo(home.path()).args(["devnet", "list"]));
+    assert!(listed.contains("dress") && listed.contains("fork of ethereum@"), "{listed}");
+    let (_, refused, code) =
+        run(bardo(home.path()).args(["devnet", "--port", "0", "--data", "dress", "--fork", "base"]));
+    assert!(code != 0 && refused.contains("is not a fork of base"), "{refused}");
+    let again = Devnet::start_in(
+        home.path(),
+        &["--fork", "ethereum=http://127.0.0.1:9", "--data", "dress", "--book", &book_file],
+    );
+    assert_eq!(ether(again.url(0), FIRST), after);
+}
+
+#[test]
+fn a_network_that_is_not_there_or_not_meant_is_refused_in_words() {
+    let home = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        (vec!["--fork", "etherum"], "did you mean 'ethereum'?"),
+        (vec!["--fork", "devnet"], "unknown chain 'devnet'"),
+        (vec!["--fork", "ethereum@soon"], "does not name a network"),
+        (vec!["--fork", "ethereum=http://127.0.0.1:9@5"], "no endpoint of ethereum responds"),
+        (vec!["--fork", "ethereum=http://127.0.0.1:9", "--holder", "nobody"], "no key of this name"),
+        (vec!["--holder", FIRST], "--holder belongs to a rehearsal"),
+        (vec!["--fork", "ethereum", "--network", "base"], "cannot be used with"),
+    ] {
+        let (_, err, code) = run(bardo(home.path()).args(["devnet", "--port", "0"]).args(&arguments));
+        assert!(code != 0 && err.contains(expected), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn what_was_rehearsed_is_proposed_on_the_network_and_checked_there() {
+    let home = tempfile::tempdir().unwrap();
+    let devnet = Devnet::start("0", 7);
+    let place = format!("ethereum={}", devnet.url(0));
+    let uni = devnet.chain("ethereum")["tokens"]["UNI"]["address"].as_str().unwrap().to_owned();
+    let before = balance(devnet.url(0), &uni, FIRST);
+    let (rehearsed, code) = call(
+        home.path(),
+        "uniswap_execute_swap",
+        &swap("USDC", "UNI", "50"),
+        &["--fork", &place, "--approve", "always"],
+    );
+    assert_eq!(code, 0, "{rehearsed}");
+    let id = rehearsed["call_id"].as_str().unwrap();
+    let said = rehearsed["explanation"].as_str().unwrap();
+    assert!(said.contains(&format!("bardo call --from-rehearsal {id}")), "{said}");
+    assert_eq!(balance(devnet.url(0), &uni, FIRST), before, "the rehearsal reached the network");
+    let propose = |more: &[&str]| {
+        let (out, err, code) = run(bardo(home.path()).args(["call", "--from-rehearsal", id]).args(more));
+        (serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{out}{err}")), err, code)
+    };
+    let (done, told, code) = propose(&["--rpc", &place, "--approve", "always"]);
+    assert_eq!(code, 0, "{done}");
+    assert!(told.contains("what was rehearsed on ethereum at block"), "{told}");
+    assert_ne!(done["call_id"], rehearsed["call_id"]);
+    assert_eq!(result(&done)[0], result(&rehearsed)[0]);
+    let after = balance(devnet.url(0), &uni, FIRST);
+    assert_ne!(after, before);
+    // The network's own policy decides, not the result of the rehearsal.
+    std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nmax_single_trade_usd = \"1\"\n")
+        .unwrap();
+    let (blocked, _, code) = propose(&["--rpc", &place, "--approve", "always"]);
+    assert_eq!((code, &blocked["status"]), (3, &json!("blocked")), "{blocked}");
+    assert_eq!(balance(devnet.url(0), &uni, FIRST), after);
+    let (_, unknown, code) = run(bardo(home.path()).args(["call", "--from-rehearsal", "01JDKZZZZZZZZZZZZZZZZZZZZZ"]));
+    assert!(code != 0 && unknown.contains("no call"), "{unknown}");
+}
+
+#[test]
+fn the_doctor_rehearses_a_swap_under_the_networks_policy() {
+    let home = tempfile::tempdir().unwrap();
+    let devnet = Devnet::start("0", 7);
+    let place = format!("ethereum={}", devnet.url(0));
+    let before = ask(devnet.url(0), "eth_blockNumber", json!([]));
+    let rehearse = |size: &str| {
+        let (out, err, _) =
+            run(bardo(home.path()).args(["doctor", "--json", "--rehearse", "--size", size, "--rpc", &place]));
+        let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        let checks = report["checks"].as_array().unwrap().clone();
+        checks.into_iter().filter(|one| matches!(one["check"].as_str(), Some("rehearsal" | "live"))).collect::<Vec<_>>()
+    };
+    let found = rehearse("0.02");
+    let text = json!(found).to_string();
+    assert!(found.iter().all(|one| one["status"] != "fail"), "{text}");
+    assert!(text.contains("a fork of ethereum at block") && text.contains("swapped 0.02 ETH for USDC"), "{text}");
+    assert!(found.iter().any(|one| one["check"] == "live" && one["detail"].to_string().contains("chain id is 31337")));
+    // The policy of the network holds on the rehearsal.
+    std::fs::write(
+        home.path().join("policy-devnet.toml"),
+        "preset = \"demo\"\nallowed_intent_types = [\"approve\"]\nallowed_chains = [\"devnet-ethereum\"]\n",
+    )
+    .unwrap();
+    let found = json!(rehearse("0.02")).to_string();
+    assert!(found.contains("did not swap 0.02 ETH for USDC"), "{found}");
+    assert_eq!(ask(devnet.url(0), "eth_blockNumber", json!([])), before);
+    // Its own ledger and policy are gone.
+    let left: Vec<_> =
+        std::fs::read_dir(home.path().join("data")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("rehearse-")), "{left:?}");
+    let (_, err, code) = run(bardo(home.path()).args(["doctor", "--rehearse"]));
+    assert!(code == 2 && err.contains("needs a live network"), "{err}");
+}
