@@ -190,7 +190,7 @@ impl State {
         match action {
             Action::AskToQuit | Action::CloseOrQuit => {
                 // A served session goes on, so there is nothing to decide about.
-                let served = self.ready.as_ref().is_some_and(|ready| ready.served);
+                let served = self.session.ready.as_ref().is_some_and(|ready| ready.served);
                 if served || (self.in_flight().is_empty() && action == Action::AskToQuit) {
                     return self.leave(LeaveMode::Finish);
                 }
