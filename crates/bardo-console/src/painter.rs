@@ -5,11 +5,11 @@
 //! two ends, and frames whose titles are dropped whole. Frames, rules and everything else are the library's own.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Margin, Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::symbols::merge::MergeStrategy;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Widget};
+use ratatui::widgets::{Block, Borders, Scrollbar, ScrollbarOrientation, ScrollbarState, StatefulWidget, Widget};
 
 use crate::theme::{Role, Theme};
 use bardo_base::text::{fit, width};
@@ -122,9 +122,10 @@ impl Painter<'_> {
 
     /// Draws a rule across a frame at line `y`, joined to both sides, with a title and a text at its right end.
     pub fn division(&mut self, frame: Rect, y: u16, title: &[StyledText], right: &[StyledText], role: Role) {
-        // The part of the frame below the rule is drawn again, so that the library joins their corners.
-        let below = Rect { y, height: frame.bottom().saturating_sub(y), ..frame };
-        let borders = if below.height < 2 { Borders::TOP } else { Borders::ALL };
+        // The frame's next line is drawn again, so that the library joins the corners.
+        let below = Rect { y, height: frame.bottom().saturating_sub(y).min(2), ..frame };
+        let sides = if below.height < 2 { Borders::NONE } else { Borders::LEFT | Borders::RIGHT };
+        let borders = Borders::TOP | sides;
         self.bordered(below, borders, title, right, role);
     }
 
@@ -168,20 +169,47 @@ impl Painter<'_> {
         self.row(inner, &spaced(title), &spaced(right));
     }
 
+    /// Draws the thumb of a scrollbar on the right edge of a frame, if not all of its lines are in view.
+    pub fn scrollbar(&mut self, frame: Rect, lines: usize, visible: usize, offset: usize) {
+        if lines <= visible || frame.height < 3 {
+            return;
+        }
+        let edge = frame.inner(Margin::new(0, 1));
+        let bar = Scrollbar::new(ScrollbarOrientation::VerticalRight)
+            .begin_symbol(None)
+            .end_symbol(None)
+            .track_symbol(None)
+            .thumb_symbol("┃")
+            .thumb_style(self.theme.style(Role::TextDim));
+        // The library counts positions of the first line in view.
+        let mut state = ScrollbarState::new(lines - visible + 1).viewport_content_length(visible).position(offset);
+        bar.render(edge.intersection(self.buffer.area), self.buffer, &mut state);
+    }
+
+    /// Draws a widget with a state of its own into an area.
+    pub fn render_stateful<W: StatefulWidget>(&mut self, widget: W, area: Rect, state: &mut W::State) {
+        widget.render(area.intersection(self.buffer.area), self.buffer, state);
+    }
+
     /// Removes text from an area's edge, because the library would keep it, and returns the cells that keep their colour:
     /// those of the focused panel beside it.
     fn prepared_edge(&mut self, area: Rect, borders: Borders, role: Role) -> Vec<Position> {
         let focus = self.theme.style(Role::BorderFocus).fg;
         let (right, bottom) = (area.right() - 1, area.bottom() - 1);
-        let across = (area.left()..area.right()).map(|x| Position { x, y: area.y });
-        let below = (area.left()..area.right()).map(|x| Position { x, y: bottom });
-        let down = (area.top()..area.bottom()).flat_map(|y| [Position { x: area.x, y }, Position { x: right, y }]);
-        let whole = borders == Borders::ALL;
+        let across = |y: u16| (area.left()..area.right()).map(move |x| Position { x, y });
+        let down = |x: u16| (area.top()..area.bottom()).map(move |y| Position { x, y });
+        let drawn = |side: Borders| usize::from(borders.contains(side));
+        let above = across(area.y).take(drawn(Borders::TOP) * usize::from(area.width));
+        let below = across(bottom).take(drawn(Borders::BOTTOM) * usize::from(area.width));
+        let left = down(area.x).take(drawn(Borders::LEFT) * usize::from(area.height));
+        let right = down(right).take(drawn(Borders::RIGHT) * usize::from(area.height));
         let mut kept = Vec::new();
-        for position in across.chain(below.filter(|_| whole)).chain(down.filter(|_| whole)) {
+        for position in above.chain(below).chain(left).chain(right) {
             let Some(cell) = self.buffer.cell_mut(position) else { continue };
             if !EDGES.contains(cell.symbol()) {
-                cell.set_symbol(" ");
+                let style = cell.style();
+                cell.reset();
+                cell.set_style(style);
             } else if role != Role::BorderFocus && cell.style().fg == focus {
                 kept.push(position);
             }
@@ -191,7 +219,7 @@ impl Painter<'_> {
 }
 
 /// Symbols that an edge is drawn with.
-const EDGES: &str = "─│┌┐└┘├┤┬┴┼";
+const EDGES: &str = "─│┌┐└┘├┤┬┴┼┃";
 
 #[cfg(test)]
 mod tests {

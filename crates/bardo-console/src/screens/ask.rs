@@ -12,6 +12,7 @@ use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line};
 use crate::state::decision::GUARD_MILLIS;
 use crate::theme::Role;
+use crate::widgets::dialog;
 use crate::widgets::paint::{Row, rows, wrapped};
 use bardo_base::text::width;
 
@@ -204,23 +205,17 @@ impl<T: Clone> Ask<T> {
         let columns = area.width.min(WIDEST);
         let inner = usize::from(columns.saturating_sub(4));
         let lines = wrapped(self.facts.clone(), inner).len() + self.ways.len() + 4;
-        let height = u16::try_from(lines).unwrap_or(u16::MAX).min(area.height);
-        let (x, y) = ((area.width - columns) / 2, (area.height - height) / 2);
-        Rect { x: area.x + x, y: area.y + y, width: columns, height }
+        dialog::middle(area, usize::from(columns), lines)
     }
 
     fn inside(&self, area: Rect) -> Rect {
-        let place = self.place(area);
-        let (width, height) = (place.width.saturating_sub(4), place.height.saturating_sub(2));
-        Rect { x: place.x + 2, y: place.y + 1, width, height }
+        dialog::inside(self.place(area))
     }
 
     /// Draws the dialog over an area. Options and the last line are kept even if little room is left for the facts.
     pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
         let place = self.place(area);
-        painter.fill(place, Role::Dialog);
-        painter.frame(place, &[(self.title.clone(), Role::Title)], &[], Role::DialogBorder);
-        let inner = self.inside(area);
+        let inner = dialog::open(painter, place, &[(self.title.clone(), Role::Title)], &[]);
         let below = u16::try_from(self.ways.len() + 1).unwrap_or(u16::MAX).min(inner.height);
         let facts = Rect { height: inner.height - below, ..inner };
         let lines = wrapped(self.facts.clone(), usize::from(inner.width));

@@ -4,7 +4,9 @@ mod rows;
 
 use std::collections::VecDeque;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::json;
 
 use rows::{Ends, Told, decision_row, grant_row, offer_row, offers, question_row, trail_role, trail_row};
@@ -16,7 +18,7 @@ use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::call_details::word;
 use crate::state::feed::CallSeen;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::paint::{self, Row, cut, wrapped};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
@@ -200,20 +202,6 @@ impl Audit {
         }
     }
 
-    /// Draws the selected entry in full, because most entries do not fit a row.
-    fn tell(&self, painter: &mut Painter<'_>, area: Rect, told: &Told) {
-        let lines = told_lines(area);
-        let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
-        let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
-        let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
-        let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
-        let border = if self.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
-        painter.division(area, area.y + top, &title, &right, border);
-        let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
-        let row = Row::new(told.words.as_str(), trail_role(&told.entry));
-        paint::rows(painter, inner, &wrapped(vec![row], inner.width.into()));
-    }
-
     /// Areas of the panels. Panels with few rows leave their lines to the others.
     fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
         if self.zoomed {
@@ -236,15 +224,27 @@ impl Audit {
         let (grants, decisions) = list::stacked(rest, lines(Panel::Grants));
         [questions, grants, decisions, right]
     }
+}
 
-    /// Draws a panel. Only the rows in view are formatted.
-    fn list(&self, painter: &mut Painter<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
+/// Panel of a list. Only the rows in view are formatted.
+struct ListPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Audit,
+    panel: Panel,
+    head: Head<'a>,
+    rows: Rows<'a>,
+}
+
+impl Widget for ListPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, panel, head, rows } = self;
+        let painter = &mut Painter { buffer, theme };
         let (count, row) = rows;
         if area.is_empty() {
             return;
         }
-        let focus = self.panel == panel;
-        let inner = self.inside(panel, area);
+        let focus = screen.panel == panel;
+        let inner = screen.inside(panel, area);
         let border = if focus { Role::BorderFocus } else { Role::Border };
         // The title counts the rows, so that rows without room are not hidden silently.
         let mut title = vec![(head.title.to_owned(), Role::Title)];
@@ -252,13 +252,13 @@ impl Audit {
             title.push((format!(" {count}"), Role::TextDim));
         }
         painter.frame(area, &title, head.right, border);
-        let notes = if panel == Panel::Trail { self.notes() } else { Vec::new() };
+        let notes = if panel == Panel::Trail { screen.notes() } else { Vec::new() };
         for (y, note) in (area.y.saturating_add(1)..inner.y).zip(notes) {
             let place = Rect { y, height: 1, ..inner };
             painter.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
         }
         let room = usize::from(inner.height);
-        let at = self.selected(panel).min(count.saturating_sub(1));
+        let at = screen.selected(panel).min(count.saturating_sub(1));
         let skip = list::first_shown(at, room);
         if count == 0 {
             painter.pieces(line(inner, 0), &[(format!(" {}", head.empty), Role::TextDim)]);
@@ -283,6 +283,30 @@ impl Audit {
     }
 }
 
+/// Selected entry of the audit log in full, because most entries do not fit a row.
+struct EntryDetails<'a> {
+    theme: &'a Theme,
+    screen: &'a Audit,
+    told: &'a Told,
+}
+
+impl Widget for EntryDetails<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, told } = self;
+        let painter = &mut Painter { buffer, theme };
+        let lines = told_lines(area);
+        let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
+        let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
+        let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
+        let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
+        let border = if screen.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
+        painter.division(area, area.y + top, &title, &right, border);
+        let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
+        let row = Row::new(told.words.as_str(), trail_role(&told.entry));
+        paint::rows(painter, inner, &wrapped(vec![row], inner.width.into()));
+    }
+}
+
 impl ScreenView for Audit {
     fn id(&self) -> ScreenId {
         ScreenId::Audit
@@ -297,18 +321,45 @@ impl ScreenView for Audit {
             None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
         };
         let head = Head { title: "Waiting for you", right: &[], empty: "No decision is waiting." };
-        self.list(painter, questions, Panel::Questions, head, (known.questions.len() + open.len(), &waiting));
+        painter.render(
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: Panel::Questions,
+                head,
+                rows: (known.questions.len() + open.len(), &waiting),
+            },
+            questions,
+        );
         let room = usize::from(grants.width).saturating_sub(4);
         let standing = known.snapshot.map_or(&[] as &[GrantState], |snapshot| &snapshot.grants);
         let revokes = [("x revokes".to_owned(), Role::TextDim)];
         let right: &[StyledText] = if standing.is_empty() { &[] } else { &revokes };
         let head = Head { title: "Standing approvals", right, empty: "None: each action asks separately." };
         let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
-        self.list(painter, grants, Panel::Grants, head, (standing.len(), &grant));
+        painter.render(
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: Panel::Grants,
+                head,
+                rows: (standing.len(), &grant),
+            },
+            grants,
+        );
         let past = decisions(known);
         let head = Head { title: "Decisions", right: &[], empty: "No decisions yet." };
         let decision = |at: usize| past.get(at).map(|call| decision_row(call));
-        self.list(painter, decided, Panel::Decisions, head, (past.len(), &decision));
+        painter.render(
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: Panel::Decisions,
+                head,
+                rows: (past.len(), &decision),
+            },
+            decided,
+        );
         // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
         let keys = if known.replayed() { String::new() } else { format!(" · v checks it · e exports{still}") };
@@ -321,10 +372,13 @@ impl ScreenView for Audit {
         let head = Head { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
-        self.list(painter, trail_area, Panel::Trail, head, (fitting.len(), &entry));
+        painter.render(
+            ListPanel { theme: painter.theme, screen: self, panel: Panel::Trail, head, rows: (fitting.len(), &entry) },
+            trail_area,
+        );
         let at = self.selected(Panel::Trail).min(fitting.len().saturating_sub(1));
         if let Some(told) = fitting.get(at) {
-            self.tell(painter, trail_area, told);
+            painter.render(EntryDetails { theme: painter.theme, screen: self, told }, trail_area);
         }
     }
 

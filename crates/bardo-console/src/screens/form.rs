@@ -1,13 +1,15 @@
 //! Form built from the input schema of a tool: one field per parameter, with the schema's own description as help.
 
 use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::text_field::TextField;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::text_input::TextInput;
 use bardo_base::text::{SafeText, fit, width};
@@ -211,14 +213,28 @@ impl Form {
         (index < self.fields.len()).then_some(index)
     }
 
-    /// Draws the fields, one per line, with a cursor in the focused one. If they do not all fit, the focused field
-    /// stays in view, and the last line counts the others.
-    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect, focused: bool) {
-        let labels = self.fields.iter().map(|field| width(&field.name)).max().unwrap_or(0) + 3;
-        let first = self.first_shown(area.height);
-        let shown = self.fields.iter().enumerate().skip(first).take(usize::from(area.height));
+    /// Help text of the focused field.
+    pub fn help(&self) -> SafeText {
+        self.fields.get(self.at).map(|field| field.help.clone()).unwrap_or_default()
+    }
+}
+
+/// Fields of a form, one per line, with a cursor in the focused one. If they do not all fit, the focused field stays in view, and the last line counts the others.
+pub struct FormFields<'a> {
+    pub theme: &'a Theme,
+    pub form: &'a Form,
+    pub focused: bool,
+}
+
+impl Widget for FormFields<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, form, focused } = self;
+        let painter = &mut Painter { buffer, theme };
+        let labels = form.fields.iter().map(|field| width(&field.name)).max().unwrap_or(0) + 3;
+        let first = form.first_shown(area.height);
+        let shown = form.fields.iter().enumerate().skip(first).take(usize::from(area.height));
         for (row, (index, field)) in (0..).zip(shown) {
-            let here = focused && index == self.at;
+            let here = focused && index == form.at;
             let place = line(area, row);
             let mark = if here { "▸ " } else { "  " };
             let name = format!("{}{}", field.name.replace('_', " "), if field.required { "*" } else { "" });
@@ -249,7 +265,7 @@ impl Form {
                     (_, typed) => pieces.push((typed.to_owned(), Role::TextStrong)),
                 }
             }
-            let hidden = self.fields.len().saturating_sub(usize::from(area.height));
+            let hidden = form.fields.len().saturating_sub(usize::from(area.height));
             let right: Vec<StyledText> = if hidden > 0 && row + 1 == area.height {
                 vec![(format!("+ {hidden} more"), Role::TextDim)]
             } else {
@@ -263,18 +279,13 @@ impl Form {
                 painter.render(TextInput::new(&field.typed, painter.theme), Rect { width: room, ..input });
             }
         }
-        if self.fields.is_empty() {
+        if form.fields.is_empty() {
             rows(
                 painter,
                 area,
                 &wrapped(vec![Row::new("This tool takes no parameters.", Role::TextDim)], area.width.into()),
             );
         }
-    }
-
-    /// Help text of the focused field.
-    pub fn help(&self) -> SafeText {
-        self.fields.get(self.at).map(|field| field.help.clone()).unwrap_or_default()
     }
 }
 

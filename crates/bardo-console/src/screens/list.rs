@@ -1,24 +1,32 @@
 //! Lists with a selected row: key movement, rows in view, and clicks. Every screen uses these functions, so all lists
 //! move alike. Also splits areas into panels with a shared edge.
 
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Position, Rect, Spacing};
 
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText};
+use crate::theme::Role;
 use crate::widgets::table::{Column, FigureTable};
 
 /// Splits an area into a left part of `width` columns and the rest; both share an edge.
 pub(super) fn beside(area: Rect, width: u16) -> (Rect, Rect) {
-    let width = width.min(area.width);
-    let edge = u16::from(width > 0);
-    (Rect { width, ..area }, Rect { x: area.x + width - edge, width: area.width - width + edge, ..area })
+    if width == 0 {
+        return (Rect { width, ..area }, area);
+    }
+    let parts = [Constraint::Length(width.min(area.width)), Constraint::Fill(1)];
+    let [left, right] = Layout::horizontal(parts).spacing(Spacing::Overlap(1)).areas(area);
+    (left, right)
 }
 
 /// Splits an area into an upper part of `height` lines and the rest. Both share an edge, unless one of them is empty.
 pub(super) fn stacked(area: Rect, height: u16) -> (Rect, Rect) {
-    let height = height.min(area.height);
-    let edge = u16::from(height > 0 && area.height > height);
-    (Rect { height, ..area }, Rect { y: area.y + height - edge, height: area.height - height + edge, ..area })
+    if height == 0 || height >= area.height {
+        let height = height.min(area.height);
+        return (Rect { height, ..area }, Rect { y: area.y + height, height: area.height - height, ..area });
+    }
+    let parts = [Constraint::Length(height), Constraint::Fill(1)];
+    let [above, below] = Layout::vertical(parts).spacing(Spacing::Overlap(1)).areas(area);
+    (above, below)
 }
 
 /// New index of a selection at `at` after `action`, in a list with last index `last` and `page` rows per page. `None`
@@ -55,6 +63,17 @@ pub(super) fn first_shown(at: usize, room: usize) -> usize {
 pub(super) fn row_at(at: Position, inside: Rect, first: usize, count: usize) -> Option<usize> {
     let row = usize::from(at.y.checked_sub(inside.y)?) + first;
     (inside.contains(at) && row < count).then_some(row)
+}
+
+/// Draws the frame of a panel and returns the area inside it, with one blank column at each side.
+pub(super) fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
+    if area.height < 2 || area.width < 4 {
+        return Rect { width: 0, height: 0, ..area };
+    }
+    // The mark shows the focus without relying on colour.
+    let (edge, mark) = if focused { (Role::BorderFocus, "▸ ") } else { (Role::Border, "") };
+    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
+    area.inner(Margin::new(2, 1))
 }
 
 /// Draws rows of cells at their lines of an area. Rows below each other are one table; other rows between them are not

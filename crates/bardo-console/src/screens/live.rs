@@ -150,14 +150,22 @@ impl Live {
     /// Draws the focused panel over the whole area.
     fn draw_alone(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect, listing: &Listing<'_>) {
         match self.panel {
-            Panel::Activity => right::activity(painter, known, area, listing, true),
-            Panel::Price => right::price_chart(painter, known, area, self.range, true),
-            Panel::Equity => right::equity_chart(painter, known, area, self.range, true),
-            Panel::Events => right::framed_events(painter, known, area, true),
-            Panel::Waiting => left::questions(painter, known, area, self.keys(known)),
-            Panel::Limits => left::limits(painter, known, area, true),
-            Panel::Holding => left::holding(painter, known, area, true),
-            Panel::Thoughts => left::thinking(painter, known, area, true),
+            Panel::Activity => {
+                painter.render(right::ActivityPanel { theme: painter.theme, known, listing, focus: true }, area)
+            }
+            Panel::Price => {
+                painter.render(right::PricePanel { theme: painter.theme, known, range: self.range, focus: true }, area)
+            }
+            Panel::Equity => {
+                painter.render(right::EquityPanel { theme: painter.theme, known, range: self.range, focus: true }, area)
+            }
+            Panel::Events => painter.render(right::EventsPanel { theme: painter.theme, known, focus: true }, area),
+            Panel::Waiting => {
+                painter.render(left::WaitingPanel { theme: painter.theme, known, keys: self.keys(known) }, area)
+            }
+            Panel::Limits => painter.render(left::LimitsPanel { theme: painter.theme, known, focus: true }, area),
+            Panel::Holding => painter.render(left::HoldingPanel { theme: painter.theme, known, focus: true }, area),
+            Panel::Thoughts => painter.render(left::ThoughtsPanel { theme: painter.theme, known, focus: true }, area),
         }
     }
 
@@ -432,12 +440,12 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
 
 fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, keys: Keys) {
     let places = narrow_places(known, area);
-    left::face_line(painter, known, places.face);
+    painter.render(left::FaceLine { theme: painter.theme, known }, places.face);
     for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width), true)) {
         painter.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
     }
-    left::limit_line(painter, known, places.limits);
-    left::absence_lines(painter, known, places.away);
+    painter.render(left::LimitLine { theme: painter.theme, known }, places.limits);
+    painter.render(left::AbsenceLines { theme: painter.theme, known }, places.away);
     let rule = |painter: &mut Painter<'_>, place: Rect, title: &str, right: &[StyledText], panel: Panel| {
         let role = if keys.panel == panel { Role::BorderFocus } else { Role::Border };
         painter.rule(place, &[(title.to_owned(), Role::Title)], right, role);
@@ -446,17 +454,20 @@ fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Li
         rule(painter, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
         for (at, place) in &places.questions {
             if let Some(question) = known.questions.get(*at) {
-                left::question(painter, known, *place, *at, question, true);
+                painter.render(
+                    left::RequestLine { theme: painter.theme, known, at: *at, one: question, reason: true },
+                    *place,
+                );
             }
         }
     }
     rule(painter, places.title, "Activity", &listing.filter, Panel::Activity);
-    right::calls(painter, known, places.calls, listing);
+    painter.render(right::CallList { theme: painter.theme, known, listing }, places.calls);
     if places.events.height > 0 {
         let right = [("l full log".to_owned(), Role::TextDim)];
         rule(painter, line(places.events, 0), "Events", &right, Panel::Events);
         let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
-        right::packed_events(painter, known, rest);
+        painter.render(right::PackedEvents { theme: painter.theme, known }, rest);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Screen 8: one line per event, with levels, filter and follow mode.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::{List, Widget};
 
 use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list};
@@ -8,7 +10,7 @@ use crate::format::time_of_day;
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::state::line::{Level, Line};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::paint::cut;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
@@ -88,25 +90,29 @@ impl Logs {
     }
 }
 
-impl ScreenView for Logs {
-    fn id(&self) -> ScreenId {
-        ScreenId::Logs
-    }
+/// Panel of the log lines.
+struct LogPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Logs,
+    known: &'a Known<'a>,
+}
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+impl Widget for LogPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
         let title =
-            [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", self.least.word()), Role::TextDim)];
-        let follow = if self.selected.is_none() { "following" } else { "f follows" };
-        let filter = self.filter.label();
+            [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", screen.least.word()), Role::TextDim)];
+        let follow = if screen.selected.is_none() { "following" } else { "f follows" };
+        let filter = screen.filter.label();
         let right: [StyledText; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
         painter.frame(area, &title, &right, Role::BorderFocus);
-        let inner = Self::inside(area);
+        let inner = Logs::inside(area);
         let room = usize::from(inner.height);
-        let lines: Vec<&Line> = self.lines(known).collect();
-        let skip = self.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
-        let shown = lines.iter().skip(skip).take(room);
-        for (row, one) in (0..).zip(shown) {
-            let selected = self.selected == Some(name(one));
+        let lines: Vec<&Line> = screen.lines(known).collect();
+        let skip = screen.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
+        let shown = |one: &&Line| {
+            let selected = screen.selected == Some(name(one));
             let text = if selected { Role::Selection } else { role(one.level) };
             let pieces = [
                 (if selected { "▸" } else { " " }.to_owned(), Role::Key),
@@ -115,11 +121,24 @@ impl ScreenView for Logs {
                 (one.text.to_string(), text),
                 (one.code.map(|code| format!("  {code}")).unwrap_or_default(), Role::TextDim),
             ];
-            painter.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
-        }
+            painter.line(&cut(&pieces, usize::from(inner.width).saturating_sub(1)))
+        };
+        let shown: Vec<_> = lines.iter().skip(skip).take(room).map(shown).collect();
+        painter.render(List::new(shown), inner);
+        painter.scrollbar(area, lines.len(), room, skip);
         if lines.is_empty() {
             painter.pieces(line(inner, 0), &[(" No matching lines yet.".to_owned(), Role::TextDim)]);
         }
+    }
+}
+
+impl ScreenView for Logs {
+    fn id(&self) -> ScreenId {
+        ScreenId::Logs
+    }
+
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+        painter.render(LogPanel { theme: painter.theme, screen: self, known }, area);
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {

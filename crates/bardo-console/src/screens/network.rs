@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Position, Rect};
+use ratatui::widgets::{Sparkline, Widget};
 use serde_json::{Value, json};
 
 use super::filter::Filter;
@@ -12,7 +14,7 @@ use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::figure::text;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::table::Column;
@@ -351,6 +353,22 @@ impl NetworkScreen {
     }
 }
 
+/// Number of levels of a bar.
+const LEVELS: u64 = 8;
+
+/// Last values as levels from 1 to [`LEVELS`]. The library scales bars from zero, which would hide the changes of a price.
+fn levels(values: impl DoubleEndedIterator<Item = u64>, most: usize) -> Vec<u64> {
+    let mut shown: Vec<u64> = values.rev().take(most).collect();
+    shown.reverse();
+    let (low, high) = (shown.iter().min().copied().unwrap_or(0), shown.iter().max().copied().unwrap_or(0));
+    let span = u128::from(high - low);
+    let level = |value: u64| {
+        let step = (u128::from(value - low) * u128::from(LEVELS - 1)).checked_div(span).unwrap_or(0);
+        u64::try_from(step).unwrap_or(0) + 1
+    };
+    shown.into_iter().map(level).collect()
+}
+
 fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rect) {
     let Some(token) = chain.tokens.get(at) else { return };
     let trend = chain.trends.get(&token.address).copied().unwrap_or_default();
@@ -360,15 +378,18 @@ fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rec
         (FeedPrice::Live(price), Trend::Flat) => (crate::format::price(*price), " ", Role::Text),
         (FeedPrice::None(why), _) => (format!("no price: {why}"), "!", Role::StateCare),
     };
-    let mut pieces = vec![
+    let pieces = vec![
         (format!("  {} ", super::ask::column(token.symbol.as_str(), 10)), Role::Text),
         (format!("{price:>14} {mark} "), role),
     ];
-    let room = usize::from(place.width).saturating_sub(32);
-    if let (true, Some(history)) = (room >= 8, chain.history.get(&token.address)) {
-        pieces.push((sparkline(history.iter().copied(), room.min(48)), Role::Chart));
-    }
     painter.pieces(place, &cut(&pieces, usize::from(place.width)));
+    let room = place.width.saturating_sub(32);
+    if let (true, Some(history)) = (room >= 8, chain.history.get(&token.address)) {
+        let graph = Rect { x: place.x + 30, width: room.min(48), ..place };
+        let style = painter.theme.style(Role::Chart);
+        let levels = levels(history.iter().copied(), usize::from(graph.width));
+        painter.render(Sparkline::default().data(levels).max(LEVELS).style(style), graph);
+    }
 }
 
 /// Row of a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
@@ -415,13 +436,101 @@ fn pool_columns(width: u16) -> [Column; 5] {
     ]
 }
 
-fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
-    if area.height < 2 || area.width < 4 {
-        return Rect { width: 0, height: 0, ..area };
+/// Panel of the chains and their endpoints.
+struct ChainsPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a NetworkScreen,
+    known: &'a Known<'a>,
+}
+
+impl Widget for ChainsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name =
+            known.page.network.as_ref().map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
+        let inner = list::framed(painter, area, screen.focus == Panel::Chains, &name, &[]);
+        rows(painter, inner, &wrapped(screen.chain_rows(known, inner.width.into()), inner.width.into()));
     }
-    let (edge, mark) = if focused { (Role::BorderFocus, "▸ ") } else { (Role::Border, "") };
-    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
-    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
+}
+
+/// Panel of prices and pools.
+struct MarketPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a NetworkScreen,
+    known: &'a Known<'a>,
+}
+
+impl Widget for MarketPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let all = screen.fitting(known);
+        let visible = usize::from(area.height.saturating_sub(2));
+        let offset = screen.offset.min(all.len().saturating_sub(visible));
+        let mut right: Vec<StyledText> = vec![(screen.filter.label(), Role::TextDim)];
+        if all.len() > visible && visible > 0 {
+            right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
+        }
+        let inner = list::framed(painter, area, screen.focus == Panel::Markets, "Prices and pools", &right);
+        let mut pools = Vec::new();
+        for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
+            let place = line(inner, at);
+            match row {
+                Market::Chain(name) => drop(painter.pieces(
+                    place,
+                    &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
+                )),
+                Market::Token(chain, token) => token_row(painter, chain, *token, place),
+                Market::Pools | Market::Pool(_) => {
+                    let cells = match row {
+                        Market::Pool(pool) => pool_row(pool),
+                        Market::Pools | Market::Chain(_) | Market::Token(..) => pool_headings(),
+                    };
+                    pools.push((at, cells));
+                }
+            }
+        }
+        list::draw_tables(painter, inner, pools, &pool_columns(inner.width));
+        if all.is_empty() {
+            let words =
+                if screen.filter.stands() { "Nothing matches the filter; Esc clears it." } else { "No area data yet." };
+            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
+        }
+    }
+}
+
+/// Panel of the devnet controls.
+struct ControlsPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a NetworkScreen,
+    known: &'a Known<'a>,
+}
+
+impl Widget for ControlsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let all = controls(known);
+        let selected = screen.control.min(all.len().saturating_sub(1));
+        let right = [("Enter runs it".to_owned(), Role::TextDim)];
+        let inner = list::framed(painter, area, screen.focus == Panel::Controls, "Devnet controls", &right);
+        let visible = usize::from(inner.height);
+        let offset = (selected + 1).saturating_sub(visible);
+        painter.scrollbar(area, all.len(), visible, offset);
+        for (at, (index, (words, _))) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+            let here = index == selected && screen.focus == Panel::Controls;
+            let role = if here { Role::Selection } else { Role::Text };
+            let mark = if here { "▸ " } else { "  " };
+            let hidden = all.len().saturating_sub(visible);
+            let more: Vec<StyledText> = if hidden > 0 && at + 1 == inner.height {
+                vec![(format!("+ {hidden} more"), Role::TextDim)]
+            } else {
+                Vec::new()
+            };
+            painter.row(line(inner, at), &[(mark.to_owned(), Role::BorderFocus), (words.clone(), role)], &more);
+        }
+    }
 }
 
 impl ScreenView for NetworkScreen {
@@ -432,70 +541,13 @@ impl ScreenView for NetworkScreen {
     fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (chains, market, below) = self.plan(known, area);
         if !chains.is_empty() {
-            let name = known
-                .page
-                .network
-                .as_ref()
-                .map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
-            let inner = framed(painter, chains, self.focus == Panel::Chains, &name, &[]);
-            rows(painter, inner, &wrapped(self.chain_rows(known, inner.width.into()), inner.width.into()));
+            painter.render(ChainsPanel { theme: painter.theme, screen: self, known }, chains);
         }
         if !market.is_empty() {
-            let all = self.fitting(known);
-            let visible = usize::from(market.height.saturating_sub(2));
-            let offset = self.offset.min(all.len().saturating_sub(visible));
-            let mut right: Vec<StyledText> = vec![(self.filter.label(), Role::TextDim)];
-            if all.len() > visible && visible > 0 {
-                right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
-            }
-            let inner = framed(painter, market, self.focus == Panel::Markets, "Prices and pools", &right);
-            let mut pools = Vec::new();
-            for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
-                let place = line(inner, at);
-                match row {
-                    Market::Chain(name) => drop(painter.pieces(
-                        place,
-                        &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
-                    )),
-                    Market::Token(chain, token) => token_row(painter, chain, *token, place),
-                    Market::Pools | Market::Pool(_) => {
-                        let cells = match row {
-                            Market::Pool(pool) => pool_row(pool),
-                            Market::Pools | Market::Chain(_) | Market::Token(..) => pool_headings(),
-                        };
-                        pools.push((at, cells));
-                    }
-                }
-            }
-            super::list::draw_tables(painter, inner, pools, &pool_columns(inner.width));
-            if all.is_empty() {
-                let words = if self.filter.stands() {
-                    "Nothing matches the filter; Esc clears it."
-                } else {
-                    "No market data yet."
-                };
-                painter.text(line(inner, 0), inner.x, words, Role::TextDim);
-            }
+            painter.render(MarketPanel { theme: painter.theme, screen: self, known }, market);
         }
         if !below.is_empty() {
-            let all = controls(known);
-            let selected = self.control.min(all.len().saturating_sub(1));
-            let right = [("Enter runs it".to_owned(), Role::TextDim)];
-            let inner = framed(painter, below, self.focus == Panel::Controls, "Devnet controls", &right);
-            let visible = usize::from(inner.height);
-            let offset = (selected + 1).saturating_sub(visible);
-            for (at, (index, (words, _))) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
-                let here = index == selected && self.focus == Panel::Controls;
-                let role = if here { Role::Selection } else { Role::Text };
-                let mark = if here { "▸ " } else { "  " };
-                let hidden = all.len().saturating_sub(visible);
-                let more: Vec<StyledText> = if hidden > 0 && at + 1 == inner.height {
-                    vec![(format!("+ {hidden} more"), Role::TextDim)]
-                } else {
-                    Vec::new()
-                };
-                painter.row(line(inner, at), &[(mark.to_owned(), Role::BorderFocus), (words.clone(), role)], &more);
-            }
+            painter.render(ControlsPanel { theme: painter.theme, screen: self, known }, below);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Screen 3: auction orders and bridge orders, open and past, each with a card; cancellation and refund.
 
 use alloy_primitives::B256;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
@@ -10,7 +12,7 @@ use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::call_details::transaction_link;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
@@ -353,71 +355,102 @@ impl Orders {
     }
 }
 
+/// Card of the selected order, or instructions without one.
+struct OrderDetails<'a> {
+    theme: &'a Theme,
+    screen: &'a Orders,
+    known: &'a Known<'a>,
+}
+
+impl Widget for OrderDetails<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let (now, all) = (known.moment(), screen.entries(known));
+        let selected = screen.row(&all);
+        if let Some(entry) = all.get(selected) {
+            let mut model = Model::of(*entry);
+            let open = if screen.zoomed { "all orders" } else { "details" };
+            let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
+            // The card fills its area; the curve gets the spare lines.
+            if let Model::Auction(order) = &mut model {
+                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
+                let lines = OrderCard::new(order, painter.theme, now).keys(keys).height(area.width);
+                let spare = area.height.saturating_sub(lines);
+                order.taller = usize::from(spare).min(MOST_TALLER);
+            }
+            model.draw(painter, area, now, keys);
+        } else {
+            painter.frame(area, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
+            let inner = Rect {
+                x: area.x + 2.min(area.width),
+                y: area.y + 1.min(area.height),
+                width: area.width.saturating_sub(4),
+                height: area.height.saturating_sub(2),
+            };
+            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            rows(painter, inner, &wrapped(told, inner.width.into()));
+        }
+    }
+}
+
+/// Panel of the orders, open ones first.
+struct OrderList<'a> {
+    theme: &'a Theme,
+    screen: &'a Orders,
+    known: &'a Known<'a>,
+}
+
+impl Widget for OrderList<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let (now, all) = (known.moment(), screen.entries(known));
+        let selected = screen.row(&all);
+        let open = all.iter().filter(|entry| entry.open()).count();
+        let right: [StyledText; 1] = [(screen.filter.label(), Role::TextDim)];
+        let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
+        painter.frame(area, &[(title, Role::Title)], &right, Role::BorderFocus);
+        let inner = Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 };
+        let offset = (selected + 1).saturating_sub(usize::from(inner.height));
+        for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+            let place = line(inner, at);
+            if index == selected {
+                painter.fill(place, Role::Selection);
+                painter.text(place, place.x, "▸", Role::BorderFocus);
+            }
+            // One blank between the two marks, which may look alike.
+            let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
+            one_line(painter, place, Model::of(*entry).line(now), now);
+        }
+        if all.is_empty() {
+            let words = if screen.filter.stands() {
+                "No order matches the filter; Esc clears it."
+            } else {
+                "No orders yet. Auctions and bridge orders are listed here, open and past."
+            };
+            rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+        }
+        let visible = usize::from(inner.height);
+        if all.len() > visible && visible > 0 {
+            let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
+            let below = line(area, area.height - 1);
+            painter.text(below, below.x + 2, &words, Role::TextDim);
+        }
+    }
+}
+
 impl ScreenView for Orders {
     fn id(&self) -> ScreenId {
         ScreenId::Orders
     }
 
     fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        let now = known.moment();
-        let all = self.entries(known);
-        let (list, details) = self.plan(all.len(), area);
-        let open = all.iter().filter(|entry| entry.open()).count();
-        let selected = self.row(&all);
+        let (list, details) = self.plan(self.entries(known).len(), area);
         if list.height >= 2 && list.width >= 4 {
-            let right: [StyledText; 1] = [(self.filter.label(), Role::TextDim)];
-            let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
-            painter.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
-            let inner = Rect { x: list.x + 1, y: list.y + 1, width: list.width - 2, height: list.height - 2 };
-            let offset = (selected + 1).saturating_sub(usize::from(inner.height));
-            for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
-                let place = line(inner, at);
-                if index == selected {
-                    painter.fill(place, Role::Selection);
-                    painter.text(place, place.x, "▸", Role::BorderFocus);
-                }
-                // One blank between the two marks, which may look alike.
-                let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
-                one_line(painter, place, Model::of(*entry).line(now), now);
-            }
-            if all.is_empty() {
-                let words = if self.filter.stands() {
-                    "No order matches the filter; Esc clears it."
-                } else {
-                    "No orders yet. Auctions and bridge orders are listed here, open and past."
-                };
-                rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
-            }
-            let visible = usize::from(inner.height);
-            if all.len() > visible && visible > 0 {
-                let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
-                let below = line(list, list.height - 1);
-                painter.text(below, below.x + 2, &words, Role::TextDim);
-            }
+            painter.render(OrderList { theme: painter.theme, screen: self, known }, list);
         }
-        if let Some(entry) = all.get(selected) {
-            let mut model = Model::of(*entry);
-            let open = if self.zoomed { "all orders" } else { "details" };
-            let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
-            // The card fills its area; the curve gets the spare lines.
-            if let Model::Auction(order) = &mut model {
-                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
-                let lines = OrderCard::new(order, painter.theme, now).keys(keys).height(details.width);
-                let spare = details.height.saturating_sub(lines);
-                order.taller = usize::from(spare).min(MOST_TALLER);
-            }
-            model.draw(painter, details, now, keys);
-        } else {
-            painter.frame(details, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
-            let inner = Rect {
-                x: details.x + 2.min(details.width),
-                y: details.y + 1.min(details.height),
-                width: details.width.saturating_sub(4),
-                height: details.height.saturating_sub(2),
-            };
-            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-            rows(painter, inner, &wrapped(told, inner.width.into()));
-        }
+        painter.render(OrderDetails { theme: painter.theme, screen: self, known }, details);
         if let Some(ask) = &self.ask {
             ask.draw(painter, area);
         }

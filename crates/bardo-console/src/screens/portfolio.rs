@@ -2,7 +2,9 @@
 
 mod spent;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::{Value, json};
 
 use spent::spent_rows;
@@ -14,7 +16,7 @@ use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::trades;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::Moment;
 use crate::widgets::chart::{LineChart, Range};
 use crate::widgets::figure::left;
@@ -258,17 +260,6 @@ fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
     percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
 }
 
-fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
-    if area.height < 2 || area.width < 4 {
-        return Rect { width: 0, height: 0, ..area };
-    }
-    let edge = if focused { Role::BorderFocus } else { Role::Border };
-    // The mark shows the focus without relying on colour.
-    let mark = if focused { "▸ " } else { "" };
-    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
-    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
-}
-
 /// Label such as `3–12 of 40` for the rows in view; empty if all of them are.
 fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     if count <= visible || visible == 0 {
@@ -277,74 +268,53 @@ fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     vec![(format!("{}–{} of {count}", offset + 1, (offset + visible).min(count)), Role::TextDim)]
 }
 
-impl Portfolio {
-    fn draw_holdings(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        let focused = self.focus == Panel::Holdings;
-        let Some(snapshot) = known.snapshot else {
-            let inner = framed(painter, area, focused, "Holding", &[]);
-            let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
-            rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
-            return;
-        };
-        // Holdings without a price are not counted, so the total is a lower bound.
-        let least = if snapshot.all_priced { "" } else { "≥ " };
-        let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
-        let right = [(format!("{}  ", self.filter.label()), Role::TextDim), (total, Role::TextStrong)];
-        let all = self.holdings(snapshot);
-        let visible = usize::from(area.height.saturating_sub(2));
-        let offset = self.offset.min(all.len().saturating_sub(visible));
-        // The lower edge is the next panel's upper one, so the title shows the range of rows.
-        let shown = range_words(offset, visible, all.len());
-        let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
-        let inner = framed(painter, area, focused, &title, &right);
-        let parts = shares(&all, snapshot.equity);
-        let mut tokens = Vec::new();
-        for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
-            let place = line(inner, at);
-            match row {
-                Held::Chain(name, block, total) => {
-                    let left = [
-                        (name.to_string(), Role::Title),
-                        (format!("  #{}", grouped(&block.to_string())), Role::TextDim),
-                    ];
-                    let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
-                    painter.row(place, &cut(&left, usize::from(inner.width)), &right);
-                }
-                Held::Token(symbol, held, value) => {
-                    let worth =
-                        value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
-                    let cells = vec![
-                        (symbol.to_string(), Role::Text),
-                        (amount(*held, 6), Role::TextStrong),
-                        worth,
-                        (part, Role::TextDim),
-                    ];
-                    tokens.push((at, cells));
-                }
-            }
-        }
-        let room = inner.width.saturating_sub(8 + 14 + 6 + 3).clamp(8, 26);
-        let columns = [(8, Alignment::Left), (room, Alignment::Right), (14, Alignment::Right), (5, Alignment::Right)];
-        list::draw_tables(painter, inner, tokens, &columns);
-        if all.is_empty() {
-            let words = if self.filter.stands() { "nothing matches the filter" } else { "no holdings" };
-            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
-        }
-    }
+impl Portfolio {}
 
-    fn draw_allowances(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        let focused = self.focus == Panel::Allowances;
+/// Panel of the equity chart.
+struct CurvePanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Portfolio,
+    known: &'a Known<'a>,
+}
+
+impl Widget for CurvePanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        if area.height < 2 || area.width < 4 {
+            return;
+        }
+        let model = super::live::equity_model(known, screen.range);
+        let title = format!("Equity {}  [ ] range", screen.range.words());
+        let newest = model.newest(moment(known));
+        let inner = list::framed(painter, area, screen.focus == Panel::Curve, &title, &newest);
+        painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
+    }
+}
+
+/// Panel of the allowances.
+struct AllowancesPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Portfolio,
+    known: &'a Known<'a>,
+}
+
+impl Widget for AllowancesPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let focused = screen.focus == Panel::Allowances;
         let none = AllowancesState::default();
         let AllowancesState { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
-        let all = self.allowances(known);
+        let all = screen.allowances(known);
         let visible = allowance_rows(known, area);
-        let selected = self.selected.min(all.len().saturating_sub(1));
+        let selected = screen.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
         let keys = if known.watch_only || known.replayed() { "" } else { "x revokes" };
         let right = if count.is_empty() { vec![(keys.to_owned(), Role::TextDim)] } else { count };
         let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
-        let inner = framed(painter, area, focused, &format!("Allowances {}{of}", all.len()), &right);
+        let inner = list::framed(painter, area, focused, &format!("Allowances {}{of}", all.len()), &right);
         let inner = draw_silent(painter, inner, silent);
         if all.is_empty() {
             let words = match known.snapshot {
@@ -383,16 +353,70 @@ impl Portfolio {
             painter.row(line(inner, at), &cut(&pieces, room), &right);
         }
     }
+}
 
-    fn draw_curve(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        if area.height < 2 || area.width < 4 {
+/// Panel of the confirmed holdings.
+struct HoldingsPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Portfolio,
+    known: &'a Known<'a>,
+}
+
+impl Widget for HoldingsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let focused = screen.focus == Panel::Holdings;
+        let Some(snapshot) = known.snapshot else {
+            let inner = list::framed(painter, area, focused, "Holding", &[]);
+            let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
+            rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
+        };
+        // Holdings without a price are not counted, so the total is a lower bound.
+        let least = if snapshot.all_priced { "" } else { "≥ " };
+        let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
+        let right = [(format!("{}  ", screen.filter.label()), Role::TextDim), (total, Role::TextStrong)];
+        let all = screen.holdings(snapshot);
+        let visible = usize::from(area.height.saturating_sub(2));
+        let offset = screen.offset.min(all.len().saturating_sub(visible));
+        // The lower edge is the next panel's upper one, so the title shows the range of rows.
+        let shown = range_words(offset, visible, all.len());
+        let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
+        let inner = list::framed(painter, area, focused, &title, &right);
+        let parts = shares(&all, snapshot.equity);
+        let mut tokens = Vec::new();
+        for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
+            let place = line(inner, at);
+            match row {
+                Held::Chain(name, block, total) => {
+                    let left = [
+                        (name.to_string(), Role::Title),
+                        (format!("  #{}", grouped(&block.to_string())), Role::TextDim),
+                    ];
+                    let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
+                    painter.row(place, &cut(&left, usize::from(inner.width)), &right);
+                }
+                Held::Token(symbol, held, value) => {
+                    let worth =
+                        value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
+                    let cells = vec![
+                        (symbol.to_string(), Role::Text),
+                        (amount(*held, 6), Role::TextStrong),
+                        worth,
+                        (part, Role::TextDim),
+                    ];
+                    tokens.push((at, cells));
+                }
+            }
         }
-        let model = super::live::equity_model(known, self.range);
-        let title = format!("Equity {}  [ ] range", self.range.words());
-        let newest = model.newest(moment(known));
-        let inner = framed(painter, area, self.focus == Panel::Curve, &title, &newest);
-        painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
+        let room = inner.width.saturating_sub(8 + 14 + 6 + 3).clamp(8, 26);
+        let columns = [(8, Alignment::Left), (room, Alignment::Right), (14, Alignment::Right), (5, Alignment::Right)];
+        list::draw_tables(painter, inner, tokens, &columns);
+        if all.is_empty() {
+            let words = if screen.filter.stands() { "nothing matches the filter" } else { "no holdings" };
+            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
+        }
     }
 }
 
@@ -403,13 +427,13 @@ impl ScreenView for Portfolio {
 
     fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let plan = self.plan(known, area);
-        self.draw_holdings(known, painter, plan.holdings);
+        painter.render(HoldingsPanel { theme: painter.theme, screen: self, known }, plan.holdings);
         if !plan.allowances.is_empty() {
-            self.draw_allowances(known, painter, plan.allowances);
+            painter.render(AllowancesPanel { theme: painter.theme, screen: self, known }, plan.allowances);
         }
-        self.draw_curve(known, painter, plan.curve);
+        painter.render(CurvePanel { theme: painter.theme, screen: self, known }, plan.curve);
         if !plan.gas.is_empty() {
-            let inner = framed(painter, plan.gas, false, "Spent", &[]);
+            let inner = list::framed(painter, plan.gas, false, "Spent", &[]);
             rows(painter, inner, &plan.spent);
         }
         if let Some(ask) = &self.ask {

@@ -2,16 +2,18 @@
 //! for the current phase. A form runs tools that only read.
 
 use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::ask::column;
 use super::filter::Filter;
-use super::form::Form;
+use super::form::{Form, FormFields};
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::check_word;
@@ -250,86 +252,33 @@ fn schema_rows(schema: &Value) -> Vec<Row> {
     if rows.is_empty() { vec![Row::new("  nothing", Role::TextDim)] } else { rows }
 }
 
-impl ScreenView for Tools {
-    fn id(&self) -> ScreenId {
-        ScreenId::Tools
-    }
+/// Panel of the selected tool: its details, or its form and the answer.
+struct ToolDetails<'a> {
+    theme: &'a Theme,
+    screen: &'a Tools,
+    known: &'a Known<'a>,
+}
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
-        let (list, details) = self.plan(area);
-        let entries = self.entries(known);
-        let tool = self.selected(known);
-        if list.height >= 2 && list.width >= 4 {
-            let set = self.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
-            let title = format!("{}Tools {}", if self.form.is_none() { "▸ " } else { "" }, self.tools(known).len());
-            let edge = if self.form.is_none() { Role::BorderFocus } else { Role::Border };
-            let filter = (format!("{} · ", self.filter.label()), Role::TextDim);
-            let right: Vec<StyledText> = match known.replayed() {
-                true => Vec::new(),
-                false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
-            };
-            painter.frame(list, &[(title, Role::Title)], &right, edge);
-            let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
-            let here = entries
-                .iter()
-                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
-            let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
-            for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
-                let place = line(inner, at);
-                match entry {
-                    Entry::Category(name, count) => {
-                        painter.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
-                    }
-                    Entry::Tool(one) => {
-                        let chosen = here == Some(index);
-                        let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
-                        let may = match one.capability {
-                            CapabilityTier::Read => ("reads", Role::TextDim),
-                            CapabilityTier::Write => ("signs", Role::StateCare),
-                            CapabilityTier::Privileged => ("authority", Role::StateBad),
-                        };
-                        // The mark comes first; a blank and the longest permission word follow the name.
-                        let room = usize::from(place.width).saturating_sub(12);
-                        let pieces = vec![
-                            (mark.to_owned(), Role::BorderFocus),
-                            (column(one.name.as_str(), room), role),
-                            (format!(" {}", may.0), may.1),
-                        ];
-                        painter.pieces(place, &cut(&pieces, usize::from(place.width)));
-                    }
-                }
-            }
-            if entries.is_empty() {
-                let words = match (known.ready.is_some(), self.filter.stands()) {
-                    _ if known.replayed() => "Not in this recording.",
-                    (true, true) => "No tool matches the filter; Esc clears it.",
-                    (true, false) => "No tools in this set.",
-                    (false, _) => "Not known yet.",
-                };
-                painter.text(line(inner, 0), inner.x, words, Role::TextDim);
-            }
-            if entries.len() > usize::from(inner.height) && inner.height > 0 {
-                let words = format!(" {}–{} of {} ", offset + 1, offset + usize::from(inner.height), entries.len());
-                let below = line(list, list.height - 1);
-                painter.text(below, below.x + 2, &words, Role::TextDim);
-            }
-        }
-        if details.height < 2 || details.width < 4 {
+impl Widget for ToolDetails<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let tool = screen.selected(known);
+        if area.height < 2 || area.width < 4 {
             return;
         }
         let name = tool.map_or("Tool".to_owned(), |tool| tool.name.to_string());
-        let focused = self.form.is_some();
+        let focused = screen.form.is_some();
         let edge = if focused { Role::BorderFocus } else { Role::Border };
         let words = if focused { "Enter runs · Esc back" } else { "Enter opens its form" };
         let mark = if focused { "▸ " } else { "" };
-        painter.frame(details, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
-        let mut inner =
-            Rect { x: details.x + 2, y: details.y + 1, width: details.width - 4, height: details.height - 2 };
-        let body = match (&self.form, tool) {
+        painter.frame(area, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
+        let mut inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
+        let body = match (&screen.form, tool) {
             (Some(form), _) => {
                 let height = form.lines().min(inner.height / 2);
-                form.draw(painter, Rect { height, ..inner }, true);
-                let help = match &self.remark {
+                painter.render(FormFields { theme: painter.theme, form, focused: true }, Rect { height, ..inner });
+                let help = match &screen.remark {
                     Some(remark) => (format!("! {remark}"), Role::StateBad),
                     None => (form.help().to_string(), Role::TextDim),
                 };
@@ -337,14 +286,97 @@ impl ScreenView for Tools {
                 rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                 let used = (height + 3).min(inner.height);
                 inner = Rect { y: inner.y + used, height: inner.height - used, ..inner };
-                self.answer_rows()
+                screen.answer_rows()
             }
-            (None, Some(tool)) => self.detail_rows(known, tool),
+            (None, Some(tool)) => screen.detail_rows(known, tool),
             (None, None) => Vec::new(),
         };
         let body = wrapped(body, inner.width.into());
-        let offset = self.offset.min(body.len().saturating_sub(usize::from(inner.height)));
+        let offset = screen.offset.min(body.len().saturating_sub(usize::from(inner.height)));
         rows(painter, inner, body.get(offset..).unwrap_or(&[]));
+    }
+}
+
+/// Panel of the tool catalog.
+struct ToolList<'a> {
+    theme: &'a Theme,
+    screen: &'a Tools,
+    known: &'a Known<'a>,
+}
+
+impl Widget for ToolList<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let entries = screen.entries(known);
+        let tool = screen.selected(known);
+        let set = screen.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
+        let title = format!("{}Tools {}", if screen.form.is_none() { "▸ " } else { "" }, screen.tools(known).len());
+        let edge = if screen.form.is_none() { Role::BorderFocus } else { Role::Border };
+        let filter = (format!("{} · ", screen.filter.label()), Role::TextDim);
+        let right: Vec<StyledText> = match known.replayed() {
+            true => Vec::new(),
+            false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
+        };
+        painter.frame(area, &[(title, Role::Title)], &right, edge);
+        let inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
+        let here = entries
+            .iter()
+            .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+        let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
+        for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
+            let place = line(inner, at);
+            match entry {
+                Entry::Category(name, count) => {
+                    painter.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
+                }
+                Entry::Tool(one) => {
+                    let chosen = here == Some(index);
+                    let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
+                    let may = match one.capability {
+                        CapabilityTier::Read => ("reads", Role::TextDim),
+                        CapabilityTier::Write => ("signs", Role::StateCare),
+                        CapabilityTier::Privileged => ("authority", Role::StateBad),
+                    };
+                    // The mark comes first; a blank and the longest permission word follow the name.
+                    let room = usize::from(place.width).saturating_sub(12);
+                    let pieces = vec![
+                        (mark.to_owned(), Role::BorderFocus),
+                        (column(one.name.as_str(), room), role),
+                        (format!(" {}", may.0), may.1),
+                    ];
+                    painter.pieces(place, &cut(&pieces, usize::from(place.width)));
+                }
+            }
+        }
+        if entries.is_empty() {
+            let words = match (known.ready.is_some(), screen.filter.stands()) {
+                _ if known.replayed() => "Not in this recording.",
+                (true, true) => "No tool matches the filter; Esc clears it.",
+                (true, false) => "No tools in this set.",
+                (false, _) => "Not known yet.",
+            };
+            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
+        }
+        if entries.len() > usize::from(inner.height) && inner.height > 0 {
+            let words = format!(" {}–{} of {} ", offset + 1, offset + usize::from(inner.height), entries.len());
+            let below = line(area, area.height - 1);
+            painter.text(below, below.x + 2, &words, Role::TextDim);
+        }
+    }
+}
+
+impl ScreenView for Tools {
+    fn id(&self) -> ScreenId {
+        ScreenId::Tools
+    }
+
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+        let (list, details) = self.plan(area);
+        if list.height >= 2 && list.width >= 4 {
+            painter.render(ToolList { theme: painter.theme, screen: self, known }, list);
+        }
+        painter.render(ToolDetails { theme: painter.theme, screen: self, known }, details);
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {

@@ -8,19 +8,21 @@ mod layout;
 mod quote;
 
 use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use answer::{events_of, permit};
 use quote::says_an_amount;
 
-use super::form::Form;
+use super::form::{Form, FormFields};
 use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::feed::CallSeen;
 use crate::state::model::Money;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::quote::QuoteModel;
@@ -287,6 +289,53 @@ impl Trade {
     }
 }
 
+/// Panel of the form, with the choices and the help of its focused field.
+struct FormPanel<'a> {
+    theme: &'a Theme,
+    screen: &'a Trade,
+    known: &'a Known<'a>,
+}
+
+impl Widget for FormPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let edge = if screen.typing { Role::BorderFocus } else { Role::Border };
+        let title = screen.tools.get(screen.chosen).map_or("Trade".to_owned(), |name| widgets::plain::tool_word(name));
+        let keys = if screen.typing { "Tab next · Esc leaves" } else { "Enter types · ← → tool" };
+        painter.frame(area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
+        let (fields, button) = screen.inside(area);
+        match screen.form() {
+            Some(form) => {
+                painter.render(FormFields { theme: painter.theme, form, focused: screen.typing }, fields);
+                if area.height > 7 {
+                    painter.render(
+                        choices::ChoiceLine { theme: painter.theme, screen, known },
+                        Trade::choices_line(fields, button),
+                    );
+                }
+                let help = match &screen.remark {
+                    Some(remark) => (format!("! {remark}"), Role::StateBad),
+                    None => (form.help().to_string(), Role::TextDim),
+                };
+                let place = Trade::help_place(fields, button, area);
+                if area.height > 6 {
+                    rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
+                }
+                let words = match (screen.writes(known), screen.can_be_done(known)) {
+                    (false, _) => "[ Run ]",
+                    (true, false) => "[ Preview ]",
+                    (true, true) => "[ Decide… ]",
+                };
+                painter.pieces(button, &[(words.to_owned(), Role::Key), (" Enter".to_owned(), Role::TextDim)]);
+            }
+            None => {
+                painter.text(line(fields, 0), fields.x, "The tools are not known yet.", Role::TextDim);
+            }
+        }
+    }
+}
+
 impl ScreenView for Trade {
     fn id(&self) -> ScreenId {
         ScreenId::Trade
@@ -312,38 +361,9 @@ impl ScreenView for Trade {
         }
         painter.pieces(list, &cut(&pieces, usize::from(list.width)));
         if form_area.height >= 2 && form_area.width >= 4 {
-            let edge = if self.typing { Role::BorderFocus } else { Role::Border };
-            let title = self.tools.get(self.chosen).map_or("Trade".to_owned(), |name| widgets::plain::tool_word(name));
-            let keys = if self.typing { "Tab next · Esc leaves" } else { "Enter types · ← → tool" };
-            painter.frame(form_area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
-            let (fields, button) = self.inside(form_area);
-            match self.form() {
-                Some(form) => {
-                    form.draw(painter, fields, self.typing);
-                    if form_area.height > 7 {
-                        self.draw_choices(known, painter, Self::choices_line(fields, button));
-                    }
-                    let help = match &self.remark {
-                        Some(remark) => (format!("! {remark}"), Role::StateBad),
-                        None => (form.help().to_string(), Role::TextDim),
-                    };
-                    let place = Self::help_place(fields, button, form_area);
-                    if form_area.height > 6 {
-                        rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
-                    }
-                    let words = match (self.writes(known), self.can_be_done(known)) {
-                        (false, _) => "[ Run ]",
-                        (true, false) => "[ Preview ]",
-                        (true, true) => "[ Decide… ]",
-                    };
-                    painter.pieces(button, &[(words.to_owned(), Role::Key), (" Enter".to_owned(), Role::TextDim)]);
-                }
-                None => {
-                    painter.text(line(fields, 0), fields.x, "The tools are not known yet.", Role::TextDim);
-                }
-            }
+            painter.render(FormPanel { theme: painter.theme, screen: self, known }, form_area);
         }
-        self.draw_answer(known, painter, answer);
+        painter.render(answer::AnswerPanel { theme: painter.theme, screen: self, known }, answer);
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, _area: Rect) -> Option<Vec<Wish>> {

@@ -1,6 +1,8 @@
 //! Details page of a call.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use crate::format::{grouped, short_hash, time_of_day};
@@ -9,7 +11,7 @@ use crate::state::State;
 use crate::state::call_details::{self, CallDetails, named};
 use crate::state::feed::CallSeen;
 use crate::state::trail;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::card::CallCard;
 use crate::widgets::dialog::open;
 use crate::widgets::figure::{is_rounded, readable};
@@ -20,22 +22,36 @@ use bardo_base::fabric::{CheckOutcome, SimulatedChange};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Found;
 
-/// Draws the details over the whole area.
-pub(super) fn draw(painter: &mut Painter<'_>, state: &State, call_details: &CallDetails, area: Rect) {
-    let call = state.feed.call(call_details.call_id);
-    let name = call.map_or_else(|| "a call".to_owned(), named);
-    let columns = usize::from(area.width).saturating_sub(4);
-    let lines = wrapped(rows(state, call_details, call, columns), columns);
-    let room = usize::from(area.height).saturating_sub(2);
-    let offset = call_details.offset.min(lines.len().saturating_sub(room));
-    let right = if lines.len() > room {
-        vec![(format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()), Role::TextDim)]
-    } else {
-        Vec::new()
-    };
-    let inner = open(painter, area, &[(format!("Call details · {name}"), Role::Title)], &right);
-    for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
-        painter.row(crate::painter::line(inner, at), &row.left, &row.right);
+/// Page with the details of a call.
+pub(super) struct CallDetailsPage<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) call_details: &'a CallDetails,
+}
+
+impl Widget for CallDetailsPage<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, call_details } = self;
+        let painter = &mut Painter { buffer, theme };
+        let call = state.feed.call(call_details.call_id);
+        let name = call.map_or_else(|| "a call".to_owned(), named);
+        let columns = usize::from(area.width).saturating_sub(4);
+        let lines = wrapped(rows(state, call_details, call, columns), columns);
+        let room = usize::from(area.height).saturating_sub(2);
+        let offset = call_details.offset.min(lines.len().saturating_sub(room));
+        let right = if lines.len() > room {
+            vec![(
+                format!("{}–{} of {} · j k", offset + 1, (offset + room).min(lines.len()), lines.len()),
+                Role::TextDim,
+            )]
+        } else {
+            Vec::new()
+        };
+        let inner = open(painter, area, &[(format!("Call details · {name}"), Role::Title)], &right);
+        painter.scrollbar(area, lines.len(), room, offset);
+        for (at, row) in (0..inner.height).zip(lines.iter().skip(offset)) {
+            painter.row(crate::painter::line(inner, at), &row.left, &row.right);
+        }
     }
 }
 

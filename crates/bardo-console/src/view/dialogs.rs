@@ -1,13 +1,16 @@
 //! Dialogs over a screen: help, leaving, hold, palette and confirmation.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::{List, ListState, Widget};
 
 use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
+use crate::state::Entry;
 use crate::state::State;
 use crate::state::model::Money;
 use crate::state::text_field::TextField;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::dialog::{middle, open};
 use crate::widgets::paint::{self, Row};
 use crate::widgets::text_input::TextInput;
@@ -22,36 +25,49 @@ fn keys_of(row: &keymap::Row) -> String {
     keys.join("  ")
 }
 
-/// Draws the active keys and their effects, then the display terms beside those of the documents.
-pub(super) fn help(painter: &mut Painter<'_>, state: &State, area: Rect, offset: usize, of: Context) {
-    let here = |row: &keymap::Row| match row.context {
-        Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
-        _ => row.help,
-    };
-    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
-    let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
-    // Each list has its own columns, so that a long term does not widen the list of keys.
-    let mut rows: Vec<Vec<StyledText>> = listed(&keys, Role::Key);
-    rows.push(Vec::new());
-    rows.push(vec![("Terms on screen and in documents, code and logs".to_owned(), Role::Title)]);
-    let turned: Vec<(String, &str)> =
-        words.iter().map(|(document, screen)| ((*screen).to_owned(), &**document)).collect();
-    rows.extend(listed(&turned, Role::TextStrong));
-    let widest = rows.iter().map(|row| styled_width(row)).max().unwrap_or(0);
-    let place = middle(area, widest + 4, rows.len() + 3);
-    // Frame, and the line that says how to close the help.
-    let room = usize::from(place.height).saturating_sub(3);
-    let offset = offset.min(rows.len().saturating_sub(room));
-    let more = if rows.len() > room {
-        vec![(format!("{}–{} of {}", offset + 1, offset + room, rows.len()), Role::TextDim)]
-    } else {
-        Vec::new()
-    };
-    let inner = open(painter, place, &titled("Keys and terms"), &more);
-    for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
-        painter.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
+/// Help: the active keys and their effects, then the display terms beside those of the documents.
+pub(super) struct HelpDialog<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) offset: usize,
+    pub(super) of: Context,
+}
+
+impl Widget for HelpDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, offset, of } = self;
+        let painter = &mut Painter { buffer, theme };
+        let here = |row: &keymap::Row| match row.context {
+            Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
+            _ => row.help,
+        };
+        let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
+        let words: Vec<(String, &str)> =
+            WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
+        // Each list has its own columns, so that a long term does not widen the list of keys.
+        let mut rows: Vec<Vec<StyledText>> = listed(&keys, Role::Key);
+        rows.push(Vec::new());
+        rows.push(vec![("Terms on screen and in documents, code and logs".to_owned(), Role::Title)]);
+        let turned: Vec<(String, &str)> =
+            words.iter().map(|(document, screen)| ((*screen).to_owned(), &**document)).collect();
+        rows.extend(listed(&turned, Role::TextStrong));
+        let widest = rows.iter().map(|row| styled_width(row)).max().unwrap_or(0);
+        let place = middle(area, widest + 4, rows.len() + 3);
+        // Frame, and the line that says how to close the help.
+        let room = usize::from(place.height).saturating_sub(3);
+        let offset = offset.min(rows.len().saturating_sub(room));
+        let more = if rows.len() > room {
+            vec![(format!("{}–{} of {}", offset + 1, offset + room, rows.len()), Role::TextDim)]
+        } else {
+            Vec::new()
+        };
+        let inner = open(painter, place, &titled("Keys and terms"), &more);
+        painter.scrollbar(place, rows.len(), room, offset);
+        for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
+            painter.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
+        }
+        choices(painter, state, inner, Context::Help);
     }
-    choices(painter, state, inner, Context::Help);
 }
 
 /// Rows of two columns: term and description.
@@ -135,79 +151,130 @@ fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Styl
     lines
 }
 
-/// Draws the dialog before leaving: open items, and what happens to them.
-pub(super) fn quit(painter: &mut Painter<'_>, state: &State, area: Rect, picked: bool) {
-    let mut rows = Vec::new();
-    let flying = state.in_flight();
-    if flying.is_empty() {
-        rows.push(Row::new("Nothing is in flight.", Role::Dialog));
-    } else {
-        rows.push(Row::new("In flight:", Role::TextStrong));
-        rows.extend(flying.into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)));
-    }
-    match state.money() {
-        Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
-        Some(Money::Real | Money::Test) => {
-            rows.push(Row::new("Open orders can still fill while Bardo is not running.", Role::StateCare));
+/// Dialog before leaving: open items, and what happens to them.
+pub(super) struct QuitDialog<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) picked: bool,
+}
+
+impl Widget for QuitDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, picked } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut rows = Vec::new();
+        let flying = state.in_flight();
+        if flying.is_empty() {
+            rows.push(Row::new("Nothing is in flight.", Role::Dialog));
+        } else {
+            rows.push(Row::new("In flight:", Role::TextStrong));
+            rows.extend(flying.into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)));
         }
-        Some(Money::Paper | Money::Replay) | None => {}
+        match state.money() {
+            Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
+            Some(Money::Real | Money::Test) => {
+                rows.push(Row::new("Open orders can still fill while Bardo is not running.", Role::StateCare));
+            }
+            Some(Money::Paper | Money::Replay) | None => {}
+        }
+        if picked {
+            rows.push(Row::new("Picked: cancel orders and quit. Enter confirms.", Role::StateCare).kept());
+        }
+        sheet(painter, state, area, &titled("Quit Bardo?"), rows, Context::Quit);
     }
-    if picked {
-        rows.push(Row::new("Picked: cancel orders and quit. Enter confirms.", Role::StateCare).kept());
-    }
-    sheet(painter, state, area, &titled("Quit Bardo?"), rows, Context::Quit);
 }
 
-/// Draws the overlay of a hold, with the choices that follow.
-pub(super) fn hold(painter: &mut Painter<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
-    let held = state.held();
-    let first = match (held, told) {
-        (true, _) => Row::new("No new signatures are made.", Role::StateBad),
-        // The session has not answered, or reported that it could not stop.
-        (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
-        (false, None) => Row::new("Stopping: the session has not confirmed yet.", Role::StateCare),
-    };
-    let mut rows = vec![first, Row::new("Sent transactions still settle; open orders can still fill:", Role::Dialog)];
-    let open: Vec<Row> =
-        state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
-    if open.is_empty() {
-        rows.push(Row::new("· nothing is in flight", Role::TextDim));
-    }
-    rows.extend(open);
-    let title =
-        if held { ("■ HELD".to_owned(), Role::StateBad) } else { ("◌ stopping…".to_owned(), Role::StateCare) };
-    sheet(painter, state, area, &[title], rows, Context::Hold);
+/// Overlay of a hold, with the choices that follow.
+pub(super) struct HoldDialog<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) told: Option<&'a SafeText>,
 }
 
-/// Draws a confirmation dialog.
-pub(super) fn confirm(painter: &mut Painter<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
-    let standing = match picked {
-        true => Row::new("Picked: yes. Enter confirms.", Role::StateCare).kept(),
-        false => Row::new("Nothing is picked.", Role::TextDim),
-    };
-    let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
-    sheet(painter, state, area, &titled("Sure?"), rows, Context::Confirm);
+impl Widget for HoldDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, told } = self;
+        let painter = &mut Painter { buffer, theme };
+        let held = state.held();
+        let first = match (held, told) {
+            (true, _) => Row::new("No new signatures are made.", Role::StateBad),
+            // The session has not answered, or reported that it could not stop.
+            (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
+            (false, None) => Row::new("Stopping: the session has not confirmed yet.", Role::StateCare),
+        };
+        let mut rows =
+            vec![first, Row::new("Sent transactions still settle; open orders can still fill:", Role::Dialog)];
+        let open: Vec<Row> =
+            state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
+        if open.is_empty() {
+            rows.push(Row::new("· nothing is in flight", Role::TextDim));
+        }
+        rows.extend(open);
+        let title = if held {
+            ("■ HELD".to_owned(), Role::StateBad)
+        } else {
+            ("◌ stopping…".to_owned(), Role::StateCare)
+        };
+        sheet(painter, state, area, &[title], rows, Context::Hold);
+    }
 }
 
-/// Draws the command palette.
-pub(super) fn palette(painter: &mut Painter<'_>, state: &State, area: Rect, field: &TextField, at: usize) {
-    let found = state.palette(field);
-    let place = middle(area, 96, 22);
-    let inner = open(painter, place, &titled("Find a command"), &[]);
-    let first = line(inner, 0);
-    let typed = Rect { x: painter.pieces(first, &[(": ".to_owned(), Role::Key)]), ..first };
-    painter.render(TextInput::new(field, painter.theme), typed.intersection(first));
-    let room = usize::from(inner.height).saturating_sub(2);
-    let skip = (at + 1).saturating_sub(room);
-    for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {
-        let role = if place == at { Role::Selection } else { Role::Dialog };
-        let name = format!("{:<24}", entry.name);
-        painter.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
+/// Dialog that confirms a cancellation or revocation.
+pub(super) struct ConfirmDialog<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) title: &'a SafeText,
+    pub(super) picked: bool,
+}
+
+impl Widget for ConfirmDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, title, picked } = self;
+        let painter = &mut Painter { buffer, theme };
+        let standing = match picked {
+            true => Row::new("Picked: yes. Enter confirms.", Role::StateCare).kept(),
+            false => Row::new("Nothing is picked.", Role::TextDim),
+        };
+        let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
+        sheet(painter, state, area, &titled("Sure?"), rows, Context::Confirm);
     }
-    if found.is_empty() {
-        painter.pieces(line(inner, 1), &[("no matching command".to_owned(), Role::TextDim)]);
-    } else if found.len() > room {
-        let words = format!("{} of {}", (skip + room).min(found.len()), found.len());
-        painter.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);
+}
+
+/// Command palette.
+pub(super) struct PaletteDialog<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+    pub(super) field: &'a TextField,
+    pub(super) at: usize,
+}
+
+impl Widget for PaletteDialog<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state, field, at } = self;
+        let painter = &mut Painter { buffer, theme };
+        let found = state.palette(field);
+        let place = middle(area, 96, 22);
+        let inner = open(painter, place, &titled("Find a command"), &[]);
+        let first = line(inner, 0);
+        let typed = Rect { x: painter.pieces(first, &[(": ".to_owned(), Role::Key)]), ..first };
+        painter.render(TextInput::new(field, painter.theme), typed.intersection(first));
+        let room = usize::from(inner.height).saturating_sub(2);
+        let skip = (at + 1).saturating_sub(room);
+        let entry = |(place, entry): (usize, &Entry)| {
+            let role = if place == at { Role::Selection } else { Role::Dialog };
+            let columns = usize::from(inner.width);
+            let name = format!("{:<24}", entry.name);
+            painter.line(&paint::cut(&[(name, role), (entry.about.to_owned(), Role::TextDim)], columns))
+        };
+        let entries: Vec<_> = found.iter().enumerate().map(entry).collect();
+        let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(2), ..inner };
+        painter.scrollbar(place, found.len(), room, skip);
+        painter.render_stateful(List::new(entries), list, &mut ListState::default().with_selected(Some(at)));
+        if found.is_empty() {
+            painter.pieces(line(inner, 1), &[("no matching command".to_owned(), Role::TextDim)]);
+        } else if found.len() > room {
+            let words = format!("{} of {}", (skip + room).min(found.len()), found.len());
+            painter.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);
+        }
     }
 }

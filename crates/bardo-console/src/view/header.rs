@@ -2,14 +2,16 @@
 //!
 //! A line that is too short drops groups by priority. The badge always stays.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::{Tabs, Widget};
 
 use super::badge;
 use crate::format::{age, dollars, grouped, gwei, short_address, time_of_day};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenId;
 use crate::state::State;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
 use bardo_session::handle::ReplayState;
@@ -21,34 +23,51 @@ struct Group {
     pieces: Vec<StyledText>,
 }
 
-/// Draws the header and the tabs.
-pub(super) fn draw(painter: &mut Painter<'_>, state: &State, area: Rect) {
-    let first = line(area, 0);
-    painter.fill(first, Role::Header);
-    let right = if state.compact() { worth(state) } else { clock(state) };
-    let mut groups = groups(state);
-    let whole = usize::from(first.width);
-    let taken = |groups: &[Group]| groups.iter().map(|group| styled_width(&group.pieces) + 2).sum::<usize>();
-    let mut right = right;
-    // The last group has no gap behind it.
-    while taken(&groups).saturating_sub(2) + styled_width(&right) > whole && groups.len() > 1 {
-        let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
-        // The right end is dropped before any essential group.
-        if worst <= 2 && !right.is_empty() {
-            right = Vec::new();
-            continue;
+/// Header of the console: kind of money, network, state, waiting requests; below it the tabs and the wallet.
+pub(super) struct Header<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) state: &'a State,
+}
+
+impl Widget for Header<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let first = line(area, 0);
+        painter.fill(first, Role::Header);
+        let right = if state.compact() { worth(state) } else { clock(state) };
+        let mut groups = groups(state);
+        let whole = usize::from(first.width);
+        let taken = |groups: &[Group]| groups.iter().map(|group| styled_width(&group.pieces) + 2).sum::<usize>();
+        let mut right = right;
+        // The last group has no gap behind it.
+        while taken(&groups).saturating_sub(2) + styled_width(&right) > whole && groups.len() > 1 {
+            let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
+            // The right end is dropped before any essential group.
+            if worst <= 2 && !right.is_empty() {
+                right = Vec::new();
+                continue;
+            }
+            groups.retain(|group| group.rank < worst);
         }
-        groups.retain(|group| group.rank < worst);
-    }
-    let mut left: Vec<StyledText> = Vec::new();
-    for group in groups {
-        left.extend(group.pieces);
-        left.push(("  ".to_owned(), Role::Header));
-    }
-    painter.row(first, &left, &right);
-    if !state.compact() {
-        let second = line(area, 1);
-        painter.row(second, &tabs(state), &wallet(state));
+        let mut left: Vec<StyledText> = Vec::new();
+        for group in groups {
+            left.extend(group.pieces);
+            left.push(("  ".to_owned(), Role::Header));
+        }
+        painter.row(first, &left, &right);
+        if !state.compact() {
+            let second = line(area, 1);
+            // The wallet is left out whole where the tabs leave no room for it.
+            let taken: usize = tabs(state).iter().map(|tab| styled_width(tab)).sum();
+            let titles: Vec<_> = tabs(state).iter().map(|tab| painter.line(tab)).collect();
+            painter.render(Tabs::new(titles).select(None).padding("", "").divider(""), second);
+            let wallet = wallet(state);
+            if taken < usize::from(second.width).saturating_sub(styled_width(&wallet)) {
+                let wallet = painter.line(&wallet).right_aligned();
+                painter.render(wallet, second);
+            }
+        }
     }
 }
 
@@ -227,18 +246,21 @@ fn wallet(state: &State) -> Vec<StyledText> {
     pieces
 }
 
-fn tabs(state: &State) -> Vec<StyledText> {
-    let mut pieces = Vec::new();
-    for screen in state.tabs() {
+/// Tabs of the screens, with their digits.
+fn tabs(state: &State) -> Vec<[StyledText; 4]> {
+    let tab = |screen: ScreenId| {
         // The active tab has brackets, so that colour is not the only sign.
         let here = screen == state.screen;
         let (role, before, after) = if here { (Role::Selection, "[", "]") } else { (Role::TextDim, " ", " ") };
-        pieces.push((before.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
-        pieces.push((format!("{}", screen.digit()), Role::Key));
-        pieces.push((format!(" {}", screen.name()), role));
-        pieces.push((after.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
-    }
-    pieces
+        let edge = if here { Role::BorderFocus } else { Role::Text };
+        [
+            (before.to_owned(), edge),
+            (screen.digit().to_string(), Role::Key),
+            (format!(" {}", screen.name()), role),
+            (after.to_owned(), edge),
+        ]
+    };
+    state.tabs().into_iter().map(tab).collect()
 }
 
 /// Screen whose tab is at a position.

@@ -4,8 +4,10 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
-use super::{hints, layer, over, page};
+use super::header::Header;
+use super::{HintLine, layer, over, page};
 use crate::keymap::{Context, Key};
 use crate::painter::{Painter, line};
 use crate::state::State;
@@ -27,7 +29,7 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
         // Content below a dialog accepts no clicks.
         Some(top) => {
             layer(&mut painter, state, top, over(area));
-            hints(&mut painter, state, line(area, area.height.saturating_sub(1)));
+            painter.render(HintLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(1)));
         }
         None => page(&mut painter, state, area),
     }
@@ -43,7 +45,7 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
     let area = Rect::new(0, 0, state.size.width, state.size.height);
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
-    super::header::draw(&mut Painter { buffer: &mut buffer, theme: &theme }, state, area);
+    Header { theme: &theme, state }.render(area, &mut buffer);
     let is = |x: u16, mark: &str| buffer.cell(Position { x, y: 0 }).is_some_and(|cell| cell.symbol() == mark);
     let begin = (0..area.width).find(|x| is(*x, "‼"));
     let end = begin.and_then(|begin| (begin..area.width).find(|x| is(*x, ")")));

@@ -48,7 +48,7 @@ pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut painter = Painter { buffer, theme };
     painter.fill(area, Role::Background);
     if state.too_small() {
-        too_small(&mut painter, state, area);
+        painter.render(TooSmallView { theme: painter.theme, state }, area);
         return;
     }
     page(&mut painter, state, area);
@@ -59,26 +59,38 @@ pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 /// Draws the page: header, screen, prompt and hints, without layers.
 fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
-    header::draw(painter, state, area);
+    painter.render(header::Header { theme: painter.theme, state }, area);
     let body = state.body();
     if state.booting() {
-        boot::draw(painter, state, body);
+        painter.render(boot::BootView { theme: painter.theme, state }, body);
     } else if let Some(view) = state.screens.get(state.screen) {
         view.draw(&state.known_drawn(), painter, body);
     }
-    prompt(painter, state, line(area, area.height.saturating_sub(2)));
-    hints(painter, state, line(area, area.height.saturating_sub(1)));
+    painter.render(PromptLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(2)));
+    painter.render(HintLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(1)));
 }
 
 fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
-        Layer::Help { offset, of } => dialogs::help(painter, state, over, *offset, *of),
-        Layer::Quit { picked, .. } => dialogs::quit(painter, state, over, *picked),
+        Layer::Help { offset, of } => {
+            painter.render(dialogs::HelpDialog { theme: painter.theme, state, offset: *offset, of: *of }, over)
+        }
+        Layer::Quit { picked, .. } => {
+            painter.render(dialogs::QuitDialog { theme: painter.theme, state, picked: *picked }, over)
+        }
         Layer::Decision(shown) => painter.render(DecisionDialog::new(decision(state, shown), painter.theme), over),
-        Layer::Hold { told, .. } => dialogs::hold(painter, state, over, told.as_ref()),
-        Layer::CallDetails(told) => call_details::draw(painter, state, told, over),
-        Layer::Palette { field, at } => dialogs::palette(painter, state, over, field, *at),
-        Layer::Confirm { title, picked, .. } => dialogs::confirm(painter, state, over, title, *picked),
+        Layer::Hold { told, .. } => {
+            painter.render(dialogs::HoldDialog { theme: painter.theme, state, told: told.as_ref() }, over)
+        }
+        Layer::CallDetails(told) => {
+            painter.render(call_details::CallDetailsPage { theme: painter.theme, state, call_details: told }, over)
+        }
+        Layer::Palette { field, at } => {
+            painter.render(dialogs::PaletteDialog { theme: painter.theme, state, field, at: *at }, over)
+        }
+        Layer::Confirm { title, picked, .. } => {
+            painter.render(dialogs::ConfirmDialog { theme: painter.theme, state, title, picked: *picked }, over)
+        }
     }
 }
 
@@ -123,62 +135,79 @@ pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
     header::tab_at(state, at)
 }
 
-/// Draws the view of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave
-/// or hold dialog.
-fn too_small(painter: &mut Painter<'_>, state: &State, area: Rect) {
-    let mut lines: Vec<StyledText> = Vec::new();
-    if let Some(money) = state.money() {
-        lines.push((money.words().to_owned(), badge(money)));
-    }
-    match state.layers.last() {
-        Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),
-        Some(Layer::Hold { .. }) => {
-            let word = if state.held() { "HELD" } else { "stopping…" };
-            lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+/// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold dialog.
+struct TooSmallView<'a> {
+    theme: &'a Theme,
+    state: &'a State,
+}
+
+impl Widget for TooSmallView<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut lines: Vec<StyledText> = Vec::new();
+        if let Some(money) = state.money() {
+            lines.push((money.words().to_owned(), badge(money)));
         }
-        _ => {}
-    }
-    if !state.questions.is_empty() {
-        lines.push((format!("‼ {} wait", state.questions.len()), Role::StateCare));
-    }
-    lines.push(("too small".to_owned(), Role::Text));
-    lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
-    lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
-    for (at, piece) in (0..area.height).zip(lines) {
-        painter.pieces(line(area, at), &[piece]);
+        match state.layers.last() {
+            Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),
+            Some(Layer::Hold { .. }) => {
+                let word = if state.held() { "HELD" } else { "stopping…" };
+                lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+            }
+            _ => {}
+        }
+        if !state.questions.is_empty() {
+            lines.push((format!("‼ {} wait", state.questions.len()), Role::StateCare));
+        }
+        lines.push(("too small".to_owned(), Role::Text));
+        lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
+        lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
+        for (at, piece) in (0..area.height).zip(lines) {
+            painter.pieces(line(area, at), &[piece]);
+        }
     }
 }
 
-/// Draws the prompt line: the typed text if it is open, else its purpose or the newest alert.
-fn prompt(painter: &mut Painter<'_>, state: &State, place: Rect) {
-    let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
-    let room = usize::from(place.width).saturating_sub(4);
-    if let Some(field) = &state.prompt {
-        painter.pieces(place, &[(" : ".to_owned(), Role::Key)]);
-        let input = Rect { x: place.x.saturating_add(3), width: place.width.saturating_sub(4), ..place };
-        painter.render(TextInput::new(field, painter.theme), input);
-        return;
+/// Prompt line: the typed text if it is open, else its purpose or the newest alert.
+struct PromptLine<'a> {
+    theme: &'a Theme,
+    state: &'a State,
+}
+
+impl Widget for PromptLine<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
+        let room = usize::from(place.width).saturating_sub(4);
+        if let Some(field) = &state.prompt {
+            painter.pieces(place, &[(" : ".to_owned(), Role::Key)]);
+            let input = Rect { x: place.x.saturating_add(3), width: place.width.saturating_sub(4), ..place };
+            painter.render(TextInput::new(field, painter.theme), input);
+            return;
+        }
+        if let Some((first, _)) = notice_in_two(state, place.width) {
+            painter.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
+            return;
+        }
+        if let Some(alert) = state.fresh_alert() {
+            let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
+            painter.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
+            return;
+        }
+        if state.types_on_screen() {
+            let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
+            painter.pieces(place, &[(words, Role::TextDim)]);
+            return;
+        }
+        // In a recording and in a read-only console there is no Golem to write to.
+        let words = match state.replaying() || state.watch_only {
+            true => "type a command…".to_owned(),
+            false => format!("write to {name}, or type a command…"),
+        };
+        painter.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
     }
-    if let Some((first, _)) = notice_in_two(state, place.width) {
-        painter.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
-        return;
-    }
-    if let Some(alert) = state.fresh_alert() {
-        let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
-        painter.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
-        return;
-    }
-    if state.types_on_screen() {
-        let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
-        painter.pieces(place, &[(words, Role::TextDim)]);
-        return;
-    }
-    // In a recording and in a read-only console there is no Golem to write to.
-    let words = match state.replaying() || state.watch_only {
-        true => "type a command…".to_owned(),
-        false => format!("write to {name}, or type a command…"),
-    };
-    painter.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
 }
 
 /// A notice that the line of hints has no room for, beside the key that stops: its beginning, which stands in the line
@@ -208,108 +237,138 @@ fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
     Some((first, rest.join(" ")))
 }
 
-/// Draws the hint line: the keys of the topmost layer. Stop, prompt and help are at the right end and dropped last. A
-/// notice or a fault comes first. A key that does not fit is left out whole; `?` lists all.
-fn hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
-    if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
-        return candidates(painter, &all, place);
-    }
-    let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
-    if context == Context::Page && state.types_on_screen() {
-        return typing_hints(painter, state, place);
-    }
-    let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
-    let mut right: Vec<StyledText> = Vec::new();
-    let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
-    // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
-    let few = state.compact() && context == Context::Page;
-    let narrow = context == Context::Typing && place.width < TYPING_HELP;
-    let left_out =
-        |action: Action| few && matches!(action, Action::Prompt | Action::Filter) || narrow && action == Action::Help;
-    for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
-        if !left_out(row.action) {
-            right.extend(hint(row));
-        }
-    }
-    // A notice that needs the whole line gets it; the keys that it displaces are in the help.
-    if state.notice.as_ref().is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
-    {
-        // The stop key is always shown.
-        right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    }
-    let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
-    if let Some(notice) = &state.notice {
-        let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
-        left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
-        left.push(("   ".to_owned(), Role::TextDim));
-    } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
-        left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
-        left.push(("   ".to_owned(), Role::TextDim));
-    } else if state.leaving {
-        left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
-    } else if state.compact() && context == Context::Page {
-        let last = state.tabs().last().map_or('8', |screen| screen.digit());
-        left.push((format!("1-{last}"), Role::Key));
-        left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
-    }
-    for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
-        if left_out(row.action) {
-            continue;
-        }
-        let mut entry = hint(row);
-        if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
-            *words = format!(" {first}  ");
-        }
-        if !state.booting() && styled_width(&left) + styled_width(&entry) <= room {
-            left.extend(entry);
-        }
-    }
-    painter.row(place, &left, &right);
+/// Hint line: the keys of the topmost layer.
+struct HintLine<'a> {
+    theme: &'a Theme,
+    state: &'a State,
 }
 
-/// Draws the hint line while a text field of the screen has the focus.
-fn typing_hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
-    let right: Vec<StyledText> =
-        state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    let room = usize::from(place.width).saturating_sub(styled_width(&right) + 5);
-    let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
-    match &state.notice {
-        Some(notice) => {
+impl Widget for HintLine<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
+            return painter.render(CompletionLine { theme: painter.theme, all: &all }, place);
+        }
+        let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
+        if context == Context::Page && state.types_on_screen() {
+            return painter.render(TypingHints { theme: painter.theme, state }, place);
+        }
+        let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
+        let mut right: Vec<StyledText> = Vec::new();
+        let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
+        // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
+        let few = state.compact() && context == Context::Page;
+        let narrow = context == Context::Typing && place.width < TYPING_HELP;
+        let left_out = |action: Action| {
+            few && matches!(action, Action::Prompt | Action::Filter) || narrow && action == Action::Help
+        };
+        for row in state.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
+            if !left_out(row.action) {
+                right.extend(hint(row));
+            }
+        }
+        // A notice that needs the whole line gets it; the keys that it displaces are in the help.
+        if state
+            .notice
+            .as_ref()
+            .is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
+        {
+            // The stop key is always shown.
+            right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+        }
+        let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
+        if let Some(notice) = &state.notice {
             let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
-            left.push((fit(&rest, room).into_owned(), Role::StateCare));
+            left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
+            left.push(("   ".to_owned(), Role::TextDim));
+        } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
+            left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
+            left.push(("   ".to_owned(), Role::TextDim));
+        } else if state.leaving {
+            left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
+        } else if state.compact() && context == Context::Page {
+            let last = state.tabs().last().map_or('8', |screen| screen.digit());
+            left.push((format!("1-{last}"), Role::Key));
+            left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
         }
-        None => left.extend([
-            ("Esc".to_owned(), Role::Key),
-            (" ends typing  ".to_owned(), Role::TextDim),
-            ("letters and digits are typed as text".to_owned(), Role::TextDim),
-        ]),
+        for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
+            if left_out(row.action) {
+                continue;
+            }
+            let mut entry = hint(row);
+            if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
+                *words = format!(" {first}  ");
+            }
+            if !state.booting() && styled_width(&left) + styled_width(&entry) <= room {
+                left.extend(entry);
+            }
+        }
+        painter.row(place, &left, &right);
     }
-    let keys: [StyledText; 2] = [("  F1".to_owned(), Role::Key), (" keys".to_owned(), Role::TextDim)];
-    if state.notice.is_none() && styled_width(&left) + styled_width(&keys) <= room {
-        left.extend(keys);
-    }
-    painter.row(place, &left, &right);
 }
 
-/// Draws the completions of the prompt: as many as fit and the count of the rest, or the description of a single one.
-fn candidates(painter: &mut Painter<'_>, all: &[Candidate], place: Rect) {
-    let mut pieces: Vec<StyledText> = vec![(" Tab  ".to_owned(), Role::Key)];
-    let room = usize::from(place.width).saturating_sub(6);
-    if let [one] = all {
-        pieces.push((format!("{}  ", one.word), Role::TextStrong));
-        pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
-        painter.pieces(place, &pieces);
-        return;
-    }
-    for (at, one) in all.iter().enumerate() {
-        let left = format!("and {} more", all.len() - at);
-        if styled_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
-            pieces.push((left, Role::TextDim));
-            break;
+/// Hint line while a text field of the screen has the focus.
+struct TypingHints<'a> {
+    theme: &'a Theme,
+    state: &'a State,
+}
+
+impl Widget for TypingHints<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, state } = self;
+        let painter = &mut Painter { buffer, theme };
+        let right: Vec<StyledText> =
+            state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+        let room = usize::from(place.width).saturating_sub(styled_width(&right) + 5);
+        let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
+        match &state.notice {
+            Some(notice) => {
+                let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
+                left.push((fit(&rest, room).into_owned(), Role::StateCare));
+            }
+            None => left.extend([
+                ("Esc".to_owned(), Role::Key),
+                (" ends typing  ".to_owned(), Role::TextDim),
+                ("letters and digits are typed as text".to_owned(), Role::TextDim),
+            ]),
         }
-        pieces.push((format!("{}  ", one.word), Role::Text));
+        let keys: [StyledText; 2] = [("  F1".to_owned(), Role::Key), (" keys".to_owned(), Role::TextDim)];
+        if state.notice.is_none() && styled_width(&left) + styled_width(&keys) <= room {
+            left.extend(keys);
+        }
+        painter.row(place, &left, &right);
     }
-    painter.pieces(place, &pieces);
+}
+
+/// Completions of the prompt: as many as fit and the count of the rest, or the description of a single one.
+struct CompletionLine<'a> {
+    theme: &'a Theme,
+    all: &'a [Candidate],
+}
+
+impl Widget for CompletionLine<'_> {
+    fn render(self, place: Rect, buffer: &mut Buffer) {
+        let Self { theme, all } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut pieces: Vec<StyledText> = vec![(" Tab  ".to_owned(), Role::Key)];
+        let room = usize::from(place.width).saturating_sub(6);
+        if let [one] = all {
+            pieces.push((format!("{}  ", one.word), Role::TextStrong));
+            pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
+            painter.pieces(place, &pieces);
+            return;
+        }
+        for (at, one) in all.iter().enumerate() {
+            let left = format!("and {} more", all.len() - at);
+            if styled_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
+                pieces.push((left, Role::TextDim));
+                break;
+            }
+            pieces.push((format!("{}  ", one.word), Role::Text));
+        }
+        painter.pieces(place, &pieces);
+    }
 }
 
 pub(crate) fn hint(row: &Row) -> Vec<StyledText> {

@@ -2,10 +2,12 @@
 
 mod golem;
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
-pub(super) use golem::face_line;
-use golem::golem;
+pub(super) use golem::FaceLine;
+use golem::GolemPanel;
 
 use super::{Keys, Panel, inside, nothing};
 use crate::format::{age, amount, dollars, whole_dollars, whole_percents};
@@ -13,7 +15,7 @@ use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::Known;
 use crate::state::away::Summary;
 use crate::state::feed::Standing;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::bridge::is_over;
 use crate::widgets::decision::{question_brief, question_line};
 use crate::widgets::figure::{paid, readable};
@@ -94,12 +96,15 @@ pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option
 pub(super) fn draw(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
     for (at, place) in places(known, area) {
         match at {
-            0 => golem(painter, known, place),
-            QUESTIONS => questions(painter, known, place, keys),
-            2 => limits(painter, known, place, keys.panel == Panel::Limits),
-            3 => holding(painter, known, place, keys.panel == Panel::Holding),
-            4 => thinking(painter, known, place, keys.panel == Panel::Thoughts),
-            _ => meanwhile(painter, known, place),
+            0 => painter.render(GolemPanel { theme: painter.theme, known }, place),
+            QUESTIONS => painter.render(WaitingPanel { theme: painter.theme, known, keys }, place),
+            2 => painter.render(LimitsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Limits }, place),
+            3 => {
+                painter.render(HoldingPanel { theme: painter.theme, known, focus: keys.panel == Panel::Holding }, place)
+            }
+            4 => painter
+                .render(ThoughtsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Thoughts }, place),
+            _ => painter.render(AbsencePanel { theme: painter.theme, known }, place),
         }
     }
 }
@@ -111,38 +116,49 @@ fn frame(painter: &mut Painter<'_>, area: Rect, title: &str, focus: bool) -> Rec
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-pub(super) fn questions(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
-    let at_keys = if keys.panel == Panel::Waiting { keys.question } else { 0 };
-    let title = match known.questions.len() {
-        0 => "Waiting for you".to_owned(),
-        many => format!("Waiting for you {many}"),
-    };
-    let inner = frame(painter, area, &title, keys.panel == Panel::Waiting);
-    if known.questions.is_empty() {
-        return nothing(painter, inner, "nothing: all within limits");
-    }
-    let mut y = 0;
-    for (at, one) in known.questions.iter().enumerate() {
-        if y >= inner.height {
-            break;
+/// Panel of the approval requests that wait for the operator.
+pub(super) struct WaitingPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) keys: Keys,
+}
+
+impl Widget for WaitingPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, keys } = self;
+        let painter = &mut Painter { buffer, theme };
+        let at_keys = if keys.panel == Panel::Waiting { keys.question } else { 0 };
+        let title = match known.questions.len() {
+            0 => "Waiting for you".to_owned(),
+            many => format!("Waiting for you {many}"),
+        };
+        let inner = frame(painter, area, &title, keys.panel == Panel::Waiting);
+        if known.questions.is_empty() {
+            return nothing(painter, inner, "nothing: all within limits");
         }
-        brief(painter, known, line(inner, y), at, at == at_keys, one);
-        y += 1;
-        let room = usize::from(inner.width).saturating_sub(4);
-        if let (Some(words), true) = (second_line(one, room), y < inner.height) {
-            let late: Vec<StyledText> = match one.ends_at {
-                None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
-                _ => Vec::new(),
-            };
-            let words = fit(&words, room).into_owned();
-            painter.row(line(inner, y), &[(format!("    {words}"), Role::TextDim)], &late);
+        let mut y = 0;
+        for (at, one) in known.questions.iter().enumerate() {
+            if y >= inner.height {
+                break;
+            }
+            painter.render(BriefRequest { theme: painter.theme, known, at, here: at == at_keys, one }, line(inner, y));
             y += 1;
+            let room = usize::from(inner.width).saturating_sub(4);
+            if let (Some(words), true) = (second_line(one, room), y < inner.height) {
+                let late: Vec<StyledText> = match one.ends_at {
+                    None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
+                    _ => Vec::new(),
+                };
+                let words = fit(&words, room).into_owned();
+                painter.row(line(inner, y), &[(format!("    {words}"), Role::TextDim)], &late);
+                y += 1;
+            }
         }
-    }
-    let hidden = known.questions.len().saturating_sub(usize::from(inner.height).div_ceil(2));
-    if hidden > 0 && inner.height > 0 {
-        let words = format!("… {hidden} more: a, then n");
-        painter.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
+        let hidden = known.questions.len().saturating_sub(usize::from(inner.height).div_ceil(2));
+        if hidden > 0 && inner.height > 0 {
+            let words = format!("… {hidden} more: a, then n");
+            painter.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
+        }
     }
 }
 
@@ -154,54 +170,71 @@ fn second_line(one: &Question, room: usize) -> Option<String> {
     one.reasons.first().map(|reason| readable(&words::reason_in(reason, room), 2))
 }
 
-/// Draws an approval request in a narrow line: description, whole dollars and time left. The figures are never cut.
-fn brief(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
-    // A request without a deadline says so in its second line, because the first has no room for it.
-    let (_, right) = question_line(one, known.live(), area.width.into());
-    let right = if one.ends_at.is_some() { right } else { Vec::new() };
-    let mark = if here { "▸" } else { " " };
-    let first = format!("{mark}{} ", at + 1);
-    let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
-    let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + styled_width(&right) + 1);
-    let title = fit(&question_brief(one), room).into_owned();
-    painter.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
+/// Short line of an approval request: description, whole dollars and time left. The figures are never cut.
+struct BriefRequest<'a> {
+    theme: &'a Theme,
+    known: &'a Known<'a>,
+    at: usize,
+    here: bool,
+    one: &'a Question,
 }
 
-/// Draws an approval request in one line, with its reason beside it where there is room.
-pub(super) fn question(
-    painter: &mut Painter<'_>,
-    known: &Known<'_>,
-    area: Rect,
-    at: usize,
-    one: &Question,
-    reason: bool,
-) {
-    let (mut left, right) = question_line(one, known.live(), area.width.into());
-    let mark = if at == 0 { "▸" } else { " " };
-    let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
-    let mut room = usize::from(area.width).saturating_sub(4 + styled_width(&right));
-    // The reason matters more than the figures of the request, so the description is shortened first.
-    let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why, 0));
-    let brief = question_brief(one);
-    let crowded = why.is_some_and(|why| styled_width(&left) + width(&why) + 4 > room);
-    if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
-        *title = brief;
+impl Widget for BriefRequest<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, at, here, one } = self;
+        let painter = &mut Painter { buffer, theme };
+        // A request without a deadline says so in its second line, because the first has no room for it.
+        let (_, right) = question_line(one, known.live(), area.width.into());
+        let right = if one.ends_at.is_some() { right } else { Vec::new() };
+        let mark = if here { "▸" } else { " " };
+        let first = format!("{mark}{} ", at + 1);
+        let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
+        let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + styled_width(&right) + 1);
+        let title = fit(&question_brief(one), room).into_owned();
+        painter.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
     }
-    // Keeps room for the figure, which a long title would push out.
-    let figure = left.get(1).map(|(text, _)| bardo_base::text::width(text)).unwrap_or(0);
-    for (place, (text, role)) in left.into_iter().enumerate() {
-        let most = if place == 0 { room.saturating_sub(figure) } else { room };
-        let text = fit(&text, most).into_owned();
-        room = room.saturating_sub(bardo_base::text::width(&text));
-        pieces.push((text, role));
+}
+
+/// Line of an approval request, with its reason beside it where there is room.
+pub(super) struct RequestLine<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) at: usize,
+    pub(super) one: &'a Question,
+    pub(super) reason: bool,
+}
+
+impl Widget for RequestLine<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, at, one, reason } = self;
+        let painter = &mut Painter { buffer, theme };
+        let (mut left, right) = question_line(one, known.live(), area.width.into());
+        let mark = if at == 0 { "▸" } else { " " };
+        let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
+        let mut room = usize::from(area.width).saturating_sub(4 + styled_width(&right));
+        // The reason matters more than the figures of the request, so the description is shortened first.
+        let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why, 0));
+        let brief = question_brief(one);
+        let crowded = why.is_some_and(|why| styled_width(&left) + width(&why) + 4 > room);
+        if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
+            *title = brief;
+        }
+        // Keeps room for the figure, which a long title would push out.
+        let figure = left.get(1).map(|(text, _)| bardo_base::text::width(text)).unwrap_or(0);
+        for (place, (text, role)) in left.into_iter().enumerate() {
+            let most = if place == 0 { room.saturating_sub(figure) } else { room };
+            let text = fit(&text, most).into_owned();
+            room = room.saturating_sub(bardo_base::text::width(&text));
+            pieces.push((text, role));
+        }
+        // In a space this short the reason would be cut to a word, so it is dropped.
+        if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
+            let room = room.saturating_sub(4);
+            let words = readable(&words::reason_in(why, room), 2);
+            pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
+        }
+        painter.row(area, &pieces, &right);
     }
-    // In a space this short the reason would be cut to a word, so it is dropped.
-    if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
-        let room = room.saturating_sub(4);
-        let words = readable(&words::reason_in(why, room), 2);
-        pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
-    }
-    painter.row(area, &pieces, &right);
 }
 
 /// Amount in whole cents, for a gauge.
@@ -242,41 +275,53 @@ fn breaker_words(limits: &Limits, now: u64) -> StyledText {
     }
 }
 
-pub(super) fn limits(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let title = known
-        .policy()
-        .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
-    let inner = frame(painter, area, &title, focus);
-    let Some(limits) = known.limits() else {
-        return match known.snapshot {
-            Some(snapshot) => {
-                let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
-                painter.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
-            }
-            None => nothing(painter, inner, unknown_words(known)),
+/// Panel of the policy limits and their use.
+pub(super) struct LimitsPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for LimitsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let title = known.policy().map_or_else(
+            || "Limits".to_owned(),
+            |policy| format!("Limits · policy {} v{}", policy.name, policy.version),
+        );
+        let inner = frame(painter, area, &title, focus);
+        let Some(limits) = known.limits() else {
+            return match known.snapshot {
+                Some(snapshot) => {
+                    let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
+                    painter.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
+                }
+                None => nothing(painter, inner, unknown_words(known)),
+            };
         };
-    };
-    let [day, calls] = limit_gauges(limits);
-    painter.render(GaugeLine::new(&day, painter.theme, 7), line(inner, 0));
-    painter.row(
-        line(inner, 1),
-        &[("one action".to_owned(), Role::TextDim)],
-        &[(one_words(limits, "up to"), Role::Text)],
-    );
-    painter.render(GaugeLine::new(&calls, painter.theme, 7), line(inner, 2));
-    let (words, role) = breaker_words(limits, known.now_millis);
-    let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
-    let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
-    painter.row(line(inner, 3), &left, &right);
-    // A recording has no list of standing approvals.
-    let Some(snapshot) = known.snapshot else { return };
-    let grants = |many: String, role| [("standing approvals  ".to_owned(), Role::TextDim), (many, role)];
-    let (last, key) = match (&snapshot.fault, snapshot.grants.len()) {
-        (Some(fault), _) => ([("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)], ""),
-        (None, 0) => (grants("none".to_owned(), Role::Text), ""),
-        (None, many) => (grants(many.to_string(), Role::StateCare), "5 lists"),
-    };
-    painter.row(line(inner, 4), &last, &[(key.to_owned(), Role::TextDim)]);
+        let [day, calls] = limit_gauges(limits);
+        painter.render(GaugeLine::new(&day, painter.theme, 7), line(inner, 0));
+        painter.row(
+            line(inner, 1),
+            &[("one action".to_owned(), Role::TextDim)],
+            &[(one_words(limits, "up to"), Role::Text)],
+        );
+        painter.render(GaugeLine::new(&calls, painter.theme, 7), line(inner, 2));
+        let (words, role) = breaker_words(limits, known.now_millis);
+        let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
+        let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
+        painter.row(line(inner, 3), &left, &right);
+        // A recording has no list of standing approvals.
+        let Some(snapshot) = known.snapshot else { return };
+        let grants = |many: String, role| [("standing approvals  ".to_owned(), Role::TextDim), (many, role)];
+        let (last, key) = match (&snapshot.fault, snapshot.grants.len()) {
+            (Some(fault), _) => ([("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)], ""),
+            (None, 0) => (grants("none".to_owned(), Role::Text), ""),
+            (None, many) => (grants(many.to_string(), Role::StateCare), "5 lists"),
+        };
+        painter.row(line(inner, 4), &last, &[(key.to_owned(), Role::TextDim)]);
+    }
 }
 
 /// Placeholder for an unknown value: a recording never has it, a session does not have it yet.
@@ -287,31 +332,40 @@ const fn unknown_words(known: &Known<'_>) -> &'static str {
     }
 }
 
-/// Draws all limits in one line.
-pub(super) fn limit_line(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let Some(limits) = known.limits() else {
-        return nothing(painter, area, &format!("Limits {}", unknown_words(known)));
-    };
-    let mut pieces = Vec::new();
-    for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
-        if at == 1 {
-            pieces.push(("one ".to_owned(), Role::TextDim));
-            pieces.push((format!("{}  ", one_words(limits, "≤")), Role::Text));
+/// Line of the policy limits for narrow terminals.
+pub(super) struct LimitLine<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for LimitLine<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let Some(limits) = known.limits() else {
+            return nothing(painter, area, &format!("Limits {}", unknown_words(known)));
+        };
+        let mut pieces = Vec::new();
+        for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
+            if at == 1 {
+                pieces.push(("one ".to_owned(), Role::TextDim));
+                pieces.push((format!("{}  ", one_words(limits, "≤")), Role::Text));
+            }
+            let (_, role) = gauge.standing();
+            pieces.push((format!("{} ", gauge.label), Role::TextDim));
+            // The call rate matters least, so it has no bar.
+            if area.width >= 78 && at == 0 {
+                pieces.extend(gauge.bar(7));
+                pieces.push((" ".to_owned(), Role::Text));
+            }
+            let words = gauge.words.trim_end_matches(" a min").to_owned();
+            pieces.push((format!("{words}  "), if role == Role::StateGood { Role::Text } else { role }));
         }
-        let (_, role) = gauge.standing();
-        pieces.push((format!("{} ", gauge.label), Role::TextDim));
-        // The call rate matters least, so it has no bar.
-        if area.width >= 78 && at == 0 {
-            pieces.extend(gauge.bar(7));
-            pieces.push((" ".to_owned(), Role::Text));
-        }
-        let words = gauge.words.trim_end_matches(" a min").to_owned();
-        pieces.push((format!("{words}  "), if role == Role::StateGood { Role::Text } else { role }));
+        let (words, role) = breaker_words(limits, known.now_millis);
+        pieces.push(("breaker ".to_owned(), Role::TextDim));
+        pieces.push((if role == Role::Text { "ok".to_owned() } else { words }, role));
+        painter.pieces(area, &cut(&pieces, usize::from(area.width)));
     }
-    let (words, role) = breaker_words(limits, known.now_millis);
-    pieces.push(("breaker ".to_owned(), Role::TextDim));
-    pieces.push((if role == Role::Text { "ok".to_owned() } else { words }, role));
-    painter.pieces(area, &cut(&pieces, usize::from(area.width)));
 }
 
 /// Symbol, amount and dollar value of each holding over all chains, largest value first.
@@ -385,65 +439,87 @@ fn holding_count(known: &Known<'_>) -> usize {
     held.count() + on_its_way(known).len()
 }
 
-pub(super) fn holding(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let inner = frame(painter, area, "Holding, confirmed", focus);
-    let rows = holding_lines(known);
-    if rows.is_empty() {
-        return nothing(painter, inner, if known.replayed() { unknown_words(known) } else { "loading…" });
-    }
-    let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
-    let worths = rows.iter().map(|row| match row {
-        HoldingLine::Held(.., value) => value.and_then(scaled),
-        HoldingLine::OnItsWay(_) => None,
-    });
-    let parts = whole_percents(&worths.collect::<Vec<_>>(), total);
-    let room = usize::from(inner.height);
-    let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
-    for ((at, row), part) in (0..).zip(rows.iter().take(shown)).zip(parts) {
-        let (symbol, held, value) = match row {
-            HoldingLine::Held(symbol, held, value) => (symbol, held, value),
-            HoldingLine::OnItsWay(words) => {
-                let left = [(format!("{:<9} ", ""), Role::Text), (words.clone(), Role::StateCare)];
-                painter.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
-                continue;
-            }
-        };
-        let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
-        let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
-        // The value is rounded to whole dollars if cents do not fit.
-        let room = usize::from(inner.width).saturating_sub(styled_width(&left) + width(&share) + 1);
-        let mut worth = value.map_or_else(|| "no price".to_owned(), dollars);
-        if let Some(value) = value
-            && width(&worth) > room
-        {
-            worth = whole_dollars(*value);
+/// Panel of the largest confirmed holdings.
+pub(super) struct HoldingPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for HoldingPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let inner = frame(painter, area, "Holding, confirmed", focus);
+        let rows = holding_lines(known);
+        if rows.is_empty() {
+            return nothing(painter, inner, if known.replayed() { unknown_words(known) } else { "loading…" });
         }
-        painter.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
-    }
-    if rows.len() > shown && inner.height > 0 {
-        let words = format!("… {} more on screen 4", rows.len() - shown);
-        painter.pieces(line(inner, inner.height - 1), &[(words, Role::TextDim)]);
+        let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
+        let worths = rows.iter().map(|row| match row {
+            HoldingLine::Held(.., value) => value.and_then(scaled),
+            HoldingLine::OnItsWay(_) => None,
+        });
+        let parts = whole_percents(&worths.collect::<Vec<_>>(), total);
+        let room = usize::from(inner.height);
+        let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
+        for ((at, row), part) in (0..).zip(rows.iter().take(shown)).zip(parts) {
+            let (symbol, held, value) = match row {
+                HoldingLine::Held(symbol, held, value) => (symbol, held, value),
+                HoldingLine::OnItsWay(words) => {
+                    let left = [(format!("{:<9} ", ""), Role::Text), (words.clone(), Role::StateCare)];
+                    painter.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
+                    continue;
+                }
+            };
+            let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
+            let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
+            // The value is rounded to whole dollars if cents do not fit.
+            let room = usize::from(inner.width).saturating_sub(styled_width(&left) + width(&share) + 1);
+            let mut worth = value.map_or_else(|| "no price".to_owned(), dollars);
+            if let Some(value) = value
+                && width(&worth) > room
+            {
+                worth = whole_dollars(*value);
+            }
+            painter.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
+        }
+        if rows.len() > shown && inner.height > 0 {
+            let words = format!("… {} more on screen 4", rows.len() - shown);
+            painter.pieces(line(inner, inner.height - 1), &[(words, Role::TextDim)]);
+        }
     }
 }
 
-pub(super) fn thinking(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let name = known.ready.map_or("The Golem", |ready| ready.name.as_str());
-    let inner = frame(painter, area, &format!("{name} thinks (agent's words)"), focus);
-    let columns = usize::from(inner.width).saturating_sub(2);
-    let mut rows: Vec<Row> = Vec::new();
-    for thought in known.feed.thoughts.iter().rev() {
-        if rows.len() >= usize::from(inner.height) {
-            break;
+/// Panel of the newest words of the agent, which nothing has checked.
+pub(super) struct ThoughtsPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for ThoughtsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name = known.ready.map_or("The Golem", |ready| ready.name.as_str());
+        let inner = frame(painter, area, &format!("{name} thinks (agent's words)"), focus);
+        let columns = usize::from(inner.width).saturating_sub(2);
+        let mut rows: Vec<Row> = Vec::new();
+        for thought in known.feed.thoughts.iter().rev() {
+            if rows.len() >= usize::from(inner.height) {
+                break;
+            }
+            let mut said = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
+            said.extend(rows);
+            rows = said;
         }
-        let mut said = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
-        said.extend(rows);
-        rows = said;
-    }
-    let skip = rows.len().saturating_sub(usize::from(inner.height));
-    for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
-        let mut pieces = vec![("┆ ".to_owned(), Role::TextDim)];
-        pieces.extend(row.left);
-        painter.pieces(line(inner, at), &pieces);
+        let skip = rows.len().saturating_sub(usize::from(inner.height));
+        for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
+            let mut pieces = vec![("┆ ".to_owned(), Role::TextDim)];
+            pieces.extend(row.left);
+            painter.pieces(line(inner, at), &pieces);
+        }
     }
 }
 
@@ -476,28 +552,47 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
     (title, first, words, phases)
 }
 
-fn meanwhile(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let Some(away) = known.away else { return };
-    let (title, first, words, phases) = absence(away);
-    let inner = frame(painter, area, &title, false);
-    painter.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
-    painter.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
-    painter.row(
-        line(inner, 2),
-        &[(phases, Role::TextDim)],
-        &[("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)],
-    );
+/// Panel of the summary of the operator's absence.
+struct AbsencePanel<'a> {
+    theme: &'a Theme,
+    known: &'a Known<'a>,
 }
 
-/// Draws the absence summary in two lines, for layouts without a panel.
-pub(super) fn absence_lines(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let Some(away) = known.away else { return };
-    let (title, first, words, phases) = absence(away);
-    let right = [("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)];
-    let room = usize::from(area.width).saturating_sub(styled_width(&right) + 1);
-    let mut left = vec![(format!("{title}  "), Role::StateCare)];
-    left.extend(first);
-    painter.row(line(area, 0), &cut(&left, room), &right);
-    let second = [(words, Role::Text), (format!(" · {phases}"), Role::TextDim)];
-    painter.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
+impl Widget for AbsencePanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let Some(away) = known.away else { return };
+        let (title, first, words, phases) = absence(away);
+        let inner = frame(painter, area, &title, false);
+        painter.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
+        painter.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
+        painter.row(
+            line(inner, 2),
+            &[(phases, Role::TextDim)],
+            &[("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)],
+        );
+    }
+}
+
+/// Lines of the summary of the operator's absence for narrow terminals.
+pub(super) struct AbsenceLines<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for AbsenceLines<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let Some(away) = known.away else { return };
+        let (title, first, words, phases) = absence(away);
+        let right = [("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)];
+        let room = usize::from(area.width).saturating_sub(styled_width(&right) + 1);
+        let mut left = vec![(format!("{title}  "), Role::StateCare)];
+        left.extend(first);
+        painter.row(line(area, 0), &cut(&left, room), &right);
+        let second = [(words, Role::Text), (format!(" · {phases}"), Role::TextDim)];
+        painter.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
+    }
 }

@@ -1,6 +1,8 @@
 //! Right column of screen 1: current and next step, activity, price, equity, events.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 use rust_decimal::Decimal;
 
 use super::{Listing, Panel, inside, nothing, standing_role};
@@ -11,7 +13,7 @@ use crate::screens::logs::role;
 use crate::state::call_details::named;
 use crate::state::feed::CallSeen;
 use crate::state::line::{Level, Line};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::Card;
 use crate::widgets::chart::{ChartModel, LineChart, Range};
 use crate::widgets::decision::WHOLE_GOLEM;
@@ -79,20 +81,33 @@ pub(super) fn draw(
     range: Range,
     keys: Panel,
 ) {
-    now_and_next(painter, known, places.now);
-    activity(painter, known, places.activity, listing, keys == Panel::Activity);
+    painter.render(NowPanel { theme: painter.theme, known }, places.now);
+    painter.render(
+        ActivityPanel { theme: painter.theme, known, listing, focus: keys == Panel::Activity },
+        places.activity,
+    );
     if places.price.height > 0 {
-        price_chart(painter, known, places.price, range, keys == Panel::Price);
-        equity_chart(painter, known, places.equity, range, keys == Panel::Equity);
+        painter.render(PricePanel { theme: painter.theme, known, range, focus: keys == Panel::Price }, places.price);
+        painter.render(EquityPanel { theme: painter.theme, known, range, focus: keys == Panel::Equity }, places.equity);
     }
-    framed_events(painter, known, places.events, keys == Panel::Events);
+    painter.render(EventsPanel { theme: painter.theme, known, focus: keys == Panel::Events }, places.events);
 }
 
-/// Draws the newest event lines in a frame.
-pub(super) fn framed_events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let right = [("l full log".to_owned(), Role::TextDim)];
-    painter.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
-    self::events(painter, known, inside(area));
+/// Panel of the newest event lines.
+pub(super) struct EventsPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for EventsPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let right = [("l full log".to_owned(), Role::TextDim)];
+        painter.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
+        painter.render(EventLines { theme: painter.theme, known }, inside(area));
+    }
 }
 
 const fn border(focus: bool) -> Role {
@@ -158,24 +173,45 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
     vec![first, second]
 }
 
-fn now_and_next(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let room = usize::from(area.width).saturating_sub(12);
-    let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
-    let asks: Vec<StyledText> = asks.into_iter().collect();
-    painter.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
-    let inner = inside(area);
-    let columns = usize::from(inner.width).saturating_sub(2);
-    for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
-        let place = line(inner, at);
-        let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
-        painter.row(place, &row.left, &row.right);
+/// Panel of the current and the next step.
+struct NowPanel<'a> {
+    theme: &'a Theme,
+    known: &'a Known<'a>,
+}
+
+impl Widget for NowPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let room = usize::from(area.width).saturating_sub(12);
+        let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
+        let asks: Vec<StyledText> = asks.into_iter().collect();
+        painter.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
+        let inner = inside(area);
+        let columns = usize::from(inner.width).saturating_sub(2);
+        for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
+            let place = line(inner, at);
+            let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
+            painter.row(place, &row.left, &row.right);
+        }
     }
 }
 
-/// Draws the activity in a frame.
-pub(super) fn activity(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
-    painter.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
-    calls(painter, known, inside(area), listing);
+/// Panel of the activity.
+pub(super) struct ActivityPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) listing: &'a Listing<'a>,
+    pub(super) focus: bool,
+}
+
+impl Widget for ActivityPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, listing, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        painter.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
+        painter.render(CallList { theme: painter.theme, known, listing }, inside(area));
+    }
 }
 
 /// Areas of the calls by their index in the list: one line each. The selected call, else the newest open one, is a
@@ -210,47 +246,85 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
     places
 }
 
-/// Draws the calls, newest first.
-pub(super) fn calls(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
-    if listing.calls.is_empty() {
-        let all = known.feed.activity().next().is_none();
-        return nothing(painter, area, if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" });
-    }
-    for (place, rect) in call_places(area, listing) {
-        if let Some(call) = listing.calls.get(place) {
-            call_row(painter, known, rect, call, listing);
+/// List of calls, newest first. The selected one, else the newest open one, is a card.
+pub(super) struct CallList<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) listing: &'a Listing<'a>,
+}
+
+impl Widget for CallList<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, listing } = self;
+        let painter = &mut Painter { buffer, theme };
+        if listing.calls.is_empty() {
+            let all = known.feed.activity().next().is_none();
+            return nothing(
+                painter,
+                area,
+                if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" },
+            );
+        }
+        for (place, rect) in call_places(area, listing) {
+            if let Some(call) = listing.calls.get(place) {
+                painter.render(CallRow { theme: painter.theme, known, call, listing }, rect);
+            }
         }
     }
 }
 
-fn call_row(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
-    let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
-    painter.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
-    let margin = if area.width >= ROOMY { 2 } else { 1 };
-    let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
-    match &call.card {
-        Some(card) => painter.render(Card::new(card, painter.theme, known.moment()).keys(listing.keys), place),
-        None => {
-            let standing = call.standing();
-            let (mark, words) = standing.mark();
-            let pieces: [StyledText; 3] = [
-                (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                (format!("{mark} "), standing_role(standing)),
-                (format!("{} {words}", named(call)), Role::Text),
-            ];
-            painter.pieces(place, &pieces);
+/// Call of the activity: its card, or a line if its start was missed.
+struct CallRow<'a> {
+    theme: &'a Theme,
+    known: &'a Known<'a>,
+    call: &'a CallSeen,
+    listing: &'a Listing<'a>,
+}
+
+impl Widget for CallRow<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, call, listing } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
+        painter.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
+        let margin = if area.width >= ROOMY { 2 } else { 1 };
+        let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
+        match &call.card {
+            Some(card) => painter.render(Card::new(card, painter.theme, known.moment()).keys(listing.keys), place),
+            None => {
+                let standing = call.standing();
+                let (mark, words) = standing.mark();
+                let pieces: [StyledText; 3] = [
+                    (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+                    (format!("{mark} "), standing_role(standing)),
+                    (format!("{} {words}", named(call)), Role::Text),
+                ];
+                painter.pieces(place, &pieces);
+            }
         }
     }
 }
 
-pub(super) fn price_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
-    let points = known.feed.prices.iter().copied().collect();
-    let (marks, legend) = known.feed.trade_marks();
-    let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
-    let right = model.newest(known.moment());
-    let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
-    painter.frame(area, &title, &right, border(focus));
-    painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
+/// Panel of the price chart.
+pub(super) struct PricePanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) range: Range,
+    pub(super) focus: bool,
+}
+
+impl Widget for PricePanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, range, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let points = known.feed.prices.iter().copied().collect();
+        let (marks, legend) = known.feed.trade_marks();
+        let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
+        let right = model.newest(known.moment());
+        let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
+        painter.frame(area, &title, &right, border(focus));
+        painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
+    }
 }
 
 /// Title of a chart with as much of its legend as fits: all of it, or its last part. The rest stays in `legend`.
@@ -278,12 +352,24 @@ fn roomy(area: Rect) -> Rect {
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-pub(super) fn equity_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
-    let mut model = equity_model(known, range);
-    let right = model.newest(known.moment());
-    let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
-    painter.frame(area, &title, &right, border(focus));
-    painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
+/// Panel of the equity chart.
+pub(super) struct EquityPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+    pub(super) range: Range,
+    pub(super) focus: bool,
+}
+
+impl Widget for EquityPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known, range, focus } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut model = equity_model(known, range);
+        let right = model.newest(known.moment());
+        let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
+        painter.frame(area, &title, &right, border(focus));
+        painter.render(LineChart::new(&model, painter.theme, known.moment()), roomy(area));
+    }
 }
 
 /// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.
@@ -323,19 +409,28 @@ fn stop_loss(vitals: &Vitals) -> Option<Usd> {
     most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
 }
 
-/// Draws the newest important event lines, two in one line where they fit.
-pub(super) fn packed_events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let mut lines = known.feed.lines_from(Level::Plain).peekable();
-    for at in 0..area.height {
-        let Some(one) = lines.next() else { return };
-        let mut pieces = event_pieces(one);
-        if let Some(other) = lines
-            .next_if(|other| styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width))
-        {
-            pieces.push(("  ".to_owned(), Role::TextDim));
-            pieces.extend(event_pieces(other));
+/// Newest important event lines, two in one line where they fit.
+pub(super) struct PackedEvents<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for PackedEvents<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let mut lines = known.feed.lines_from(Level::Plain).peekable();
+        for at in 0..area.height {
+            let Some(one) = lines.next() else { return };
+            let mut pieces = event_pieces(one);
+            if let Some(other) = lines.next_if(|other| {
+                styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width)
+            }) {
+                pieces.push(("  ".to_owned(), Role::TextDim));
+                pieces.extend(event_pieces(other));
+            }
+            painter.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
         }
-        painter.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
     }
 }
 
@@ -343,10 +438,19 @@ fn event_pieces(one: &Line) -> Vec<StyledText> {
     vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
 }
 
-/// Draws the newest important event lines.
-pub(super) fn events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
-    for (at, one) in (0..area.height).zip(lines) {
-        painter.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
+/// Newest important event lines.
+pub(super) struct EventLines<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for EventLines<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
+        for (at, one) in (0..area.height).zip(lines) {
+            painter.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
+        }
     }
 }

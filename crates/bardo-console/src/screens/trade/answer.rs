@@ -1,13 +1,15 @@
 //! Answer side of the trade screen: rows for the simulated offer, the errors, or the fields of a result.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 use serde_json::Value;
 
 use super::super::Known;
 use super::Trade;
 use crate::format::{amount as token_amount, dollars};
 use crate::painter::Painter;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
 use crate::widgets::words::{check_word, failure_words, finding_words, reason_in, rule_word};
@@ -46,15 +48,26 @@ impl Trade {
         }
         all
     }
+}
 
-    pub(super) fn draw_answer(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+/// Answer side of the screen: the card of the action, the quote, the simulated offer, or the instructions.
+pub(super) struct AnswerPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) screen: &'a Trade,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for AnswerPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
         // The operator's own request goes on while the view is frozen.
         let now = known.live();
-        let seen = self.done(known);
+        let seen = screen.done(known);
         if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
             // While the form has the focus, letters are text.
             let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
-            let keys = CardKeys { copy: !self.typing, explorer: !self.typing && sent, ..CardKeys::default() };
+            let keys = CardKeys { copy: !screen.typing, explorer: !screen.typing && sent, ..CardKeys::default() };
             let card = CardWidget::new(card, painter.theme, now).keys(keys);
             let height = card.height(area.width).min(area.height);
             painter.render(card, Rect { height, ..area });
@@ -62,37 +75,40 @@ impl Trade {
         }
         let mut below = area;
         // A quote for other parameters is not shown. A failure needs the room for its reasons.
-        let failed = self.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
-        if let Some(quote) = self.quote.as_ref().filter(|_| !failed && self.quote_fits()) {
+        let failed = screen.preview.as_ref().is_some_and(|preview| preview.response.error.is_some());
+        if let Some(quote) = screen.quote.as_ref().filter(|_| !failed && screen.quote_fits()) {
             let card = QuoteCard::new(quote, painter.theme, now);
             let wanted = card.height(area.width);
             // The preview is needed for the decision, so the quote leaves room for it.
-            let room =
-                if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
+            let room = if screen.preview.is_some() || screen.previewing.is_some() {
+                5.min(area.height / 2)
+            } else {
+                area.height
+            };
             let height = wanted.min(room);
             painter.render(card, Rect { height, ..area });
             below = super::super::list::stacked(area, height).1;
         }
-        let body = match (&self.preview, self.previewing.is_some()) {
+        let body = match (&screen.preview, screen.previewing.is_some()) {
             (_, true) => vec![Row::new("▸ checking…", Role::Chart)],
-            (Some(preview), false) => answer_rows(&preview.response, now, self.is_held(known)),
+            (Some(preview), false) => answer_rows(&preview.response, now, screen.is_held(known)),
             // Execution without a card still shows its state, so that it is not started twice by mistake.
-            (None, false) if self.deed.is_some() => match &self.deed_response {
+            (None, false) if screen.deed.is_some() => match &screen.deed_response {
                 Some(response) => answer_rows(response, now, false),
                 None => vec![Row::new("▸ approved; waiting for its status", Role::Chart)],
             },
-            (None, false) if self.quote.is_some() && self.quote_fits() => return,
+            (None, false) if screen.quote.is_some() && screen.quote_fits() => return,
             (None, false) => {
-                let words: &[&str] = if self.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
+                let words: &[&str] = if screen.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
                 let mut told: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-                told.extend(self.held_rows(known));
+                told.extend(screen.held_rows(known));
                 told
             }
         };
         if below.height < 3 || below.width < 4 {
             return;
         }
-        let title = if self.writes(known) { "Simulated offer" } else { "Answer" };
+        let title = if screen.writes(known) { "Simulated offer" } else { "Answer" };
         painter.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
         let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
         rows(painter, inner, &wrapped(body, inner.width.into()));

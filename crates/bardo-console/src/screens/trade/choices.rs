@@ -1,12 +1,14 @@
 //! Choices for a form field, so that a mouse suffices: tokens, chains, and fractions of a balance.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 
 use super::super::form::Kind;
 use super::super::{Known, Wish};
 use super::Trade;
 use crate::painter::{Painter, StyledText};
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use bardo_base::text::width;
 use bardo_base::units::TokenAmount;
 
@@ -89,14 +91,6 @@ impl Trade {
         places
     }
 
-    pub(super) fn draw_choices(&self, known: &Known<'_>, painter: &mut Painter<'_>, line: Rect) {
-        for (place, choice) in self.choice_places(known, line) {
-            let pieces: [StyledText; 3] =
-                [("[".to_owned(), Role::TextDim), (choice, Role::Chart), ("]".to_owned(), Role::TextDim)];
-            painter.pieces(place, &pieces);
-        }
-    }
-
     /// Puts a choice into the focused field, as if it had been typed.
     pub(super) fn choose_value(&mut self, value: &str, known: &Known<'_>) -> Vec<Wish> {
         let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
@@ -109,6 +103,25 @@ impl Trade {
         self.forget_preview();
         self.start_over(known);
         self.follow(known).into_iter().collect()
+    }
+}
+
+/// Line of the choices for the focused field.
+pub(super) struct ChoiceLine<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) screen: &'a Trade,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for ChoiceLine<'_> {
+    fn render(self, line: Rect, buffer: &mut Buffer) {
+        let Self { theme, screen, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        for (place, choice) in screen.choice_places(known, line) {
+            let pieces: [StyledText; 3] =
+                [("[".to_owned(), Role::TextDim), (choice, Role::Chart), ("]".to_owned(), Role::TextDim)];
+            painter.pieces(place, &pieces);
+        }
     }
 }
 

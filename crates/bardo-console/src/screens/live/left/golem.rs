@@ -1,12 +1,14 @@
 //! Panel of the Golem: its sprite, its phase and its vital signs.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::widgets::Widget;
 
 use super::frame;
 use crate::format::{age, amount};
 use crate::painter::{Painter, line};
 use crate::screens::Known;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
 use crate::widgets::gauge::{Full, Gauge, GaugeLine};
 use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, Sprite, SpriteModel};
@@ -44,35 +46,53 @@ fn role_words(role: &str) -> String {
     }
 }
 
-pub(super) fn golem(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let name = known.ready.map_or_else(
-        || "The Golem".to_owned(),
-        |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
-    );
-    let inner = frame(painter, area, &name, false);
-    let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
-    let picture =
-        Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
-    painter.render(Sprite::new(model, painter.theme, known.moment()), picture);
-    let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
-    painter.pieces(line(words, 0), &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
-    painter.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
-    let vitals = known.feed.vitals.as_ref();
-    if let Some(vitals) = vitals {
-        let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
-        // The age changes by itself like a clock, so it is hidden without motion.
-        let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
-        if known.motion || !of.is_empty() {
-            painter.pieces(line(words, 2), &[(told, Role::TextDim)]);
-        }
-        painter.pieces(
-            line(words, 3),
-            &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)],
+/// Panel of the Golem: its sprite, phase and vital signs.
+pub(super) struct GolemPanel<'a> {
+    pub(super) theme: &'a Theme,
+    pub(super) known: &'a Known<'a>,
+}
+
+impl Widget for GolemPanel<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name = known.ready.map_or_else(
+            || "The Golem".to_owned(),
+            |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
         );
-    }
-    let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
-    for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
-        painter.render(GaugeLine::new(&gauge, painter.theme, 7), line(gauges, at));
+        let inner = frame(painter, area, &name, false);
+        let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
+        let picture = Rect {
+            x: inner.x,
+            width: sprite::COLUMNS.min(inner.width),
+            height: inner.height.min(sprite::LINES),
+            ..inner
+        };
+        painter.render(Sprite::new(model, painter.theme, known.moment()), picture);
+        let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
+        painter.pieces(
+            line(words, 0),
+            &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))],
+        );
+        painter.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
+        let vitals = known.feed.vitals.as_ref();
+        if let Some(vitals) = vitals {
+            let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
+            // The age changes by itself like a clock, so it is hidden without motion.
+            let told =
+                if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
+            if known.motion || !of.is_empty() {
+                painter.pieces(line(words, 2), &[(told, Role::TextDim)]);
+            }
+            painter.pieces(
+                line(words, 3),
+                &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)],
+            );
+        }
+        let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
+        for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
+            painter.render(GaugeLine::new(&gauge, painter.theme, 7), line(gauges, at));
+        }
     }
 }
 
@@ -156,27 +176,36 @@ fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
 /// One week, in seconds: the runway at which the gas gauge is full.
 const WEEK: u64 = 7 * 86_400;
 
-/// Draws the Golem in one line.
-pub(in crate::screens::live) fn face_line(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
-    let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
-    let phase = phase(known);
-    let model = SpriteModel { state: body(known), phase, letters: false };
-    painter.render(Sprite::new(model, painter.theme, known.moment()), Rect { width: area.width.min(5), ..area });
-    let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
-    let mut groups = vec![
-        Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
-        // The lines below also show what the sprite shows, so this part is dropped first.
-        Group::new(4, format!(" {}", body_words(model.state)), Role::Text),
-    ];
-    // Shorter texts than those of the gauges, so that they fit one line of 80 columns.
-    let gauges = vital_gauges(known);
-    for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
-        let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
-        let role = if role == Role::StateGood { Role::Text } else { role };
-        groups.push(Group::new(rank, format!("   {words}"), role));
+/// Line of the Golem for narrow terminals: its face, phase and vital signs.
+pub(in crate::screens::live) struct FaceLine<'a> {
+    pub(in crate::screens::live) theme: &'a Theme,
+    pub(in crate::screens::live) known: &'a Known<'a>,
+}
+
+impl Widget for FaceLine<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { theme, known } = self;
+        let painter = &mut Painter { buffer, theme };
+        let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
+        let phase = phase(known);
+        let model = SpriteModel { state: body(known), phase, letters: false };
+        painter.render(Sprite::new(model, painter.theme, known.moment()), Rect { width: area.width.min(5), ..area });
+        let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
+        let mut groups = vec![
+            Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
+            // The lines below also show what the sprite shows, so this part is dropped first.
+            Group::new(4, format!(" {}", body_words(model.state)), Role::Text),
+        ];
+        // Shorter texts than those of the gauges, so that they fit one line of 80 columns.
+        let gauges = vital_gauges(known);
+        for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
+            let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
+            let role = if role == Role::StateGood { Role::Text } else { role };
+            groups.push(Group::new(rank, format!("   {words}"), role));
+        }
+        let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
+        painter.pieces(place, &chosen(groups, usize::from(place.width)));
     }
-    let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
-    painter.pieces(place, &chosen(groups, usize::from(place.width)));
 }
 
 /// Equity, gas and failures in the shortest form.
