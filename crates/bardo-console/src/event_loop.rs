@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::ConsoleError;
 use super::frames::FrameScheduler;
 use super::screen::Screen;
-use super::signals::{self, Asked, Signals};
+use super::signals::{self, SignalRequest, Signals};
 use super::source::Source;
 use super::state::{Effect, Input, State};
 use super::terminal::{self, TerminalGuard};
@@ -30,10 +30,10 @@ const MOST_AT_ONCE: usize = 1024;
 const LONGEST_PASTE: usize = 4_096;
 
 /// Event that ends one wait of the loop.
-enum Woken {
+enum WakeReason {
     Terminal(Option<io::Result<Event>>),
     News(Option<News>),
-    Signal(Asked),
+    Signal(SignalRequest),
     Timer,
     Panic,
 }
@@ -89,11 +89,11 @@ pub(super) async fn run(
     loop {
         let timer = console.wake_at();
         let woken = tokio::select! {
-            () = terminal::panic_reported() => Woken::Panic,
-            signal = signals.next() => Woken::Signal(signal),
-            event = events.next(), if !console.dark => Woken::Terminal(event),
-            update = handle.news.recv(), if listening => Woken::News(update),
-            () = sleep_until(timer) => Woken::Timer,
+            () = terminal::panic_reported() => WakeReason::Panic,
+            signal = signals.next() => WakeReason::Signal(signal),
+            event = events.next(), if !console.dark => WakeReason::Terminal(event),
+            update = handle.news.recv(), if listening => WakeReason::News(update),
+            () = sleep_until(timer) => WakeReason::Timer,
         };
         // Every wakeup also handles what depends on time alone, such as debounced quotes and chain health checks.
         let due = console.state.update(Input::Time(now_millis()));
@@ -104,20 +104,20 @@ pub(super) async fn run(
         let mut taken = 0;
         while let Some(woken) = next.take() {
             let leave = match woken {
-                Woken::Panic => return Err(ConsoleError::Panicked),
-                Woken::Timer => {
+                WakeReason::Panic => return Err(ConsoleError::Panicked),
+                WakeReason::Timer => {
                     console.frames.request(Instant::now());
                     false
                 }
-                Woken::News(None) => {
+                WakeReason::News(None) => {
                     listening = false;
                     console.input(Input::SessionGone)?
                 }
-                Woken::News(Some(news)) => console.input(Input::News(Box::new(news)))?,
-                Woken::Signal(asked) => console.signal(asked)?,
+                WakeReason::News(Some(news)) => console.input(Input::News(Box::new(news)))?,
+                WakeReason::Signal(asked) => console.signal(asked)?,
                 // The terminal is gone: signed transactions are settled before the session ends.
-                Woken::Terminal(None | Some(Err(_))) => console.terminate()?,
-                Woken::Terminal(Some(Ok(event))) => console.event(event)?,
+                WakeReason::Terminal(None | Some(Err(_))) => console.terminate()?,
+                WakeReason::Terminal(Some(Ok(event))) => console.event(event)?,
             };
             if leave {
                 return Ok(console.state.session_summary.take().map(|session_summary| *session_summary));
@@ -129,11 +129,11 @@ pub(super) async fn run(
                 let event = match console.dark {
                     true => None,
                     false => match futures::poll!(events.next()) {
-                        Poll::Ready(event) => Some(Woken::Terminal(event)),
+                        Poll::Ready(event) => Some(WakeReason::Terminal(event)),
                         Poll::Pending => None,
                     },
                 };
-                next = event.or_else(|| handle.news.try_recv().ok().map(|update| Woken::News(Some(update))));
+                next = event.or_else(|| handle.news.try_recv().ok().map(|update| WakeReason::News(Some(update))));
             }
         }
         if let Some(stop) = console.stop.take() {
@@ -279,11 +279,11 @@ impl Console {
     }
 
     /// Handles a signal. Returns true if the loop must end.
-    fn signal(&mut self, asked: Asked) -> Result<bool, ConsoleError> {
+    fn signal(&mut self, asked: SignalRequest) -> Result<bool, ConsoleError> {
         match asked {
-            Asked::Leave => return self.terminate(),
-            Asked::Stop => self.stop = Some(signals::stop_self),
-            Asked::Continue => self.come_back()?,
+            SignalRequest::Leave => return self.terminate(),
+            SignalRequest::Stop => self.stop = Some(signals::stop_self),
+            SignalRequest::Continue => self.come_back()?,
         }
         Ok(false)
     }

@@ -5,7 +5,7 @@
 //! of [`Context::Field`] edit it.
 
 mod custom;
-mod here;
+mod help_texts;
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screens::ScreenId;
 use bardo_session::questions::AnswerKind;
-pub use custom::{Keymap, KeymapError, Row, name_of};
-pub use here::help_on;
+pub use custom::{ActiveBinding, Keymap, KeymapError, name_of};
+pub use help_texts::help_on;
 
 /// Layer of the console in which a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

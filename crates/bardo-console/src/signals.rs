@@ -8,7 +8,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 /// Action that a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignalRequest {
     /// Leaves the console, on SIGHUP, SIGINT or SIGTERM.
     Leave,
     /// Restores the terminal and stops, on SIGTSTP.
@@ -43,13 +43,13 @@ impl Signals {
     }
 
     /// Waits for the next signal.
-    pub(super) async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.hang_up.recv() => Asked::Leave,
-            _ = self.interrupt.recv() => Asked::Leave,
-            _ = self.terminate.recv() => Asked::Leave,
-            _ = self.stop.recv() => Asked::Stop,
-            _ = self.carry_on.recv() => Asked::Continue,
+            _ = self.hang_up.recv() => SignalRequest::Leave,
+            _ = self.interrupt.recv() => SignalRequest::Leave,
+            _ = self.terminate.recv() => SignalRequest::Leave,
+            _ = self.stop.recv() => SignalRequest::Stop,
+            _ = self.carry_on.recv() => SignalRequest::Continue,
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Action, Binding, Context, KEYMAP, Key};
 
 /// Row of the active key bindings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct ActiveBinding {
     /// Context in which the binding applies.
     pub context: Context,
     /// Keys that trigger the action; hints show the first one.
@@ -25,7 +25,7 @@ pub struct Row {
 /// Active key bindings of the console.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keymap {
-    rows: Vec<Row>,
+    rows: Vec<ActiveBinding>,
 }
 
 /// Error in the configured keys, with the name of the setting.
@@ -81,7 +81,7 @@ impl KeymapError {
 
 impl Default for Keymap {
     fn default() -> Self {
-        let row = |row: &Binding| Row {
+        let row = |row: &Binding| ActiveBinding {
             context: row.context,
             keys: row.keys.to_vec(),
             action: row.action,
@@ -129,7 +129,7 @@ impl Keymap {
 
     /// Finds the first key that two actions of the screens use.
     fn conflict(&self) -> Option<KeymapError> {
-        let mut seen: BTreeMap<String, &Row> = BTreeMap::new();
+        let mut seen: BTreeMap<String, &ActiveBinding> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.context == Context::Page) {
             for key in &row.keys {
                 let before = seen.insert(key.to_string(), row);
@@ -149,12 +149,12 @@ impl Keymap {
     }
 
     /// Rows that apply in `context`: its own first, then those of [`Context::Anywhere`].
-    pub fn rows(&self, context: Context) -> impl Iterator<Item = &Row> {
+    pub fn rows(&self, context: Context) -> impl Iterator<Item = &ActiveBinding> {
         self.of(context).chain(self.of(Context::Anywhere))
     }
 
     /// Rows of exactly this context.
-    pub fn of(&self, context: Context) -> impl Iterator<Item = &Row> {
+    pub fn of(&self, context: Context) -> impl Iterator<Item = &ActiveBinding> {
         self.rows.iter().filter(move |row| row.context == context)
     }
 }

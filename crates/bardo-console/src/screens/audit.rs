@@ -9,10 +9,10 @@ use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 use serde_json::json;
 
-use rows::{Ends, Told, decision_row, grant_row, offer_row, offers, question_row, trail_role, trail_row};
+use rows::{AuditRow, RowEnds, decision_row, grant_row, offer_row, offers, question_row, trail_role, trail_row};
 
 use super::filter::Filter;
-use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::short_hash;
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
@@ -44,10 +44,10 @@ const fn told_lines(area: Rect) -> u16 {
 }
 
 /// Number of rows of a list, and a function that builds the row at an index.
-type Rows<'a> = (usize, &'a dyn Fn(usize) -> Option<Ends>);
+type PanelRows<'a> = (usize, &'a dyn Fn(usize) -> Option<RowEnds>);
 
 /// Title and texts around a list.
-struct Head<'a> {
+struct PanelHead<'a> {
     title: &'a str,
     right: &'a [StyledText],
     /// Text for an empty list.
@@ -56,22 +56,22 @@ struct Head<'a> {
 
 /// Panels of the screen, in the order of Tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Panel {
+enum AuditPanel {
     Questions,
     Grants,
     Decisions,
     Trail,
 }
 
-const PANELS: [Panel; 4] = [Panel::Questions, Panel::Grants, Panel::Decisions, Panel::Trail];
+const PANELS: [AuditPanel; 4] = [AuditPanel::Questions, AuditPanel::Grants, AuditPanel::Decisions, AuditPanel::Trail];
 
 /// State of screen 5.
 #[derive(Debug)]
 pub(super) struct Audit {
-    panel: Panel,
+    panel: AuditPanel,
     at: [usize; 4],
     /// Audit log entries, oldest first.
-    entries: VecDeque<Told>,
+    entries: VecDeque<AuditRow>,
     /// Set once the audit log could be read: entries written from then on are queried after each event.
     follows: bool,
     /// Number of the newest event for which entries were queried.
@@ -87,7 +87,7 @@ pub(super) struct Audit {
 impl Default for Audit {
     fn default() -> Self {
         Self {
-            panel: Panel::Trail,
+            panel: AuditPanel::Trail,
             at: [0; 4],
             entries: VecDeque::new(),
             follows: false,
@@ -100,12 +100,12 @@ impl Default for Audit {
     }
 }
 
-fn ask(count: u32, query: Query) -> Wish {
-    Wish::Send(Box::new(Command::Look { ticket: ticket(ScreenId::Audit, count), query }))
+fn ask(count: u32, query: Query) -> ScreenRequest {
+    ScreenRequest::Send(Box::new(Command::Look { ticket: ticket(ScreenId::Audit, count), query }))
 }
 
 /// Calls with a decided approval request, newest first.
-fn decisions<'a>(known: &'a Known<'_>) -> Vec<&'a CallSeen> {
+fn decisions<'a>(known: &'a ScreenContext<'_>) -> Vec<&'a CallSeen> {
     known.feed.calls.iter().rev().filter(|call| call.resolved.is_some()).collect()
 }
 
@@ -114,22 +114,22 @@ impl Audit {
         PANELS.iter().position(|panel| *panel == self.panel).unwrap_or(0)
     }
 
-    fn selected(&self, panel: Panel) -> usize {
+    fn selected(&self, panel: AuditPanel) -> usize {
         let at = PANELS.iter().position(|one| *one == panel).unwrap_or(0);
         self.at.get(at).copied().unwrap_or(0)
     }
 
     /// Entries that contain every word of the filter, newest first.
-    fn fitting(&self) -> Vec<&Told> {
+    fn fitting(&self) -> Vec<&AuditRow> {
         let words: Vec<String> = self.filter.words().collect();
-        let fits = |told: &&Told| words.iter().all(|word| told.text.contains(word.as_str()));
+        let fits = |told: &&AuditRow| words.iter().all(|word| told.text.contains(word.as_str()));
         self.entries.iter().rev().filter(fits).collect()
     }
 
     /// Changes the known entries. The selected entry stays selected; a selection at the newest entry stays at the
     /// newest.
-    fn change(&mut self, change: impl FnOnce(&mut VecDeque<Told>)) {
-        let place = self.selected(Panel::Trail);
+    fn change(&mut self, change: impl FnOnce(&mut VecDeque<AuditRow>)) {
+        let place = self.selected(AuditPanel::Trail);
         let kept = self.fitting().get(place).map(|told| told.entry.seq).filter(|_| place > 0);
         change(&mut self.entries);
         let found = kept.and_then(|seq| self.fitting().iter().position(|told| told.entry.seq == seq));
@@ -139,14 +139,14 @@ impl Audit {
     }
 
     /// Adds the entries that were written since the last query.
-    fn append(&mut self, more: Vec<AuditEntry>) -> Vec<Wish> {
+    fn append(&mut self, more: Vec<AuditEntry>) -> Vec<ScreenRequest> {
         // A full reply may leave a gap to the newest entries, so the newest ones are queried instead.
         if more.len() >= ENTRIES as usize {
             return vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })];
         }
         let newest = self.newest();
         self.change(|entries| {
-            entries.extend(more.into_iter().filter(|entry| entry.seq > newest).map(Told::new));
+            entries.extend(more.into_iter().filter(|entry| entry.seq > newest).map(AuditRow::new));
             let over = entries.len().saturating_sub(ENTRIES as usize);
             entries.drain(..over);
         });
@@ -157,17 +157,17 @@ impl Audit {
         self.entries.back().map_or(0, |told| told.entry.seq)
     }
 
-    fn count(&self, panel: Panel, known: &Known<'_>) -> usize {
+    fn count(&self, panel: AuditPanel, known: &ScreenContext<'_>) -> usize {
         match panel {
-            Panel::Questions => known.questions.len() + offers(known).count(),
-            Panel::Grants => known.snapshot.map_or(0, |snapshot| snapshot.grants.len()),
-            Panel::Decisions => decisions(known).len(),
-            Panel::Trail => self.fitting().len(),
+            AuditPanel::Questions => known.questions.len() + offers(known).count(),
+            AuditPanel::Grants => known.snapshot.map_or(0, |snapshot| snapshot.grants.len()),
+            AuditPanel::Decisions => decisions(known).len(),
+            AuditPanel::Trail => self.fitting().len(),
         }
     }
 
     /// Moves the selection of the focused panel. Returns true if the action moves a selection.
-    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+    fn moved(&mut self, action: Action, known: &ScreenContext<'_>, page: usize) -> bool {
         let (place, last) = (self.place(), self.count(self.panel, known).saturating_sub(1));
         let Some(at) = self.at.get_mut(place) else { return false };
         let to = list::moved(action, *at, last, page);
@@ -189,11 +189,11 @@ impl Audit {
     }
 
     /// Area of the rows of a panel: inside its frame, below the notes.
-    fn inside(&self, panel: Panel, area: Rect) -> Rect {
-        let notes = if panel == Panel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
+    fn inside(&self, panel: AuditPanel, area: Rect) -> Rect {
+        let notes = if panel == AuditPanel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
         // At least one entry is shown.
         let notes = notes.min(area.height.saturating_sub(3));
-        let told = if panel == Panel::Trail { told_lines(area) } else { 0 };
+        let told = if panel == AuditPanel::Trail { told_lines(area) } else { 0 };
         Rect {
             x: area.x.saturating_add(1),
             y: area.y.saturating_add(1).saturating_add(notes),
@@ -203,7 +203,7 @@ impl Audit {
     }
 
     /// Areas of the panels. Panels with few rows leave their lines to the others.
-    fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
+    fn panels(&self, known: &ScreenContext<'_>, area: Rect) -> [Rect; 4] {
         if self.zoomed {
             return PANELS.map(|panel| if panel == self.panel { area } else { Rect::default() });
         }
@@ -216,12 +216,12 @@ impl Audit {
             list::beside(area, area.width * 9 / 20)
         } else {
             // Neighbours share an edge. The audit log gets the lines that the other panels do not need.
-            let all = lines(Panel::Questions).saturating_add(lines(Panel::Grants));
-            let all = all.saturating_add(wanted(Panel::Decisions)).saturating_sub(2);
+            let all = lines(AuditPanel::Questions).saturating_add(lines(AuditPanel::Grants));
+            let all = all.saturating_add(wanted(AuditPanel::Decisions)).saturating_sub(2);
             list::stacked(area, all.min(most))
         };
-        let (questions, rest) = list::stacked(left, lines(Panel::Questions));
-        let (grants, decisions) = list::stacked(rest, lines(Panel::Grants));
+        let (questions, rest) = list::stacked(left, lines(AuditPanel::Questions));
+        let (grants, decisions) = list::stacked(rest, lines(AuditPanel::Grants));
         [questions, grants, decisions, right]
     }
 }
@@ -230,9 +230,9 @@ impl Audit {
 struct ListPanel<'a> {
     theme: &'a Theme,
     screen: &'a Audit,
-    panel: Panel,
-    head: Head<'a>,
-    rows: Rows<'a>,
+    panel: AuditPanel,
+    head: PanelHead<'a>,
+    rows: PanelRows<'a>,
 }
 
 impl Widget for ListPanel<'_> {
@@ -248,11 +248,11 @@ impl Widget for ListPanel<'_> {
         let border = if focus { Role::BorderFocus } else { Role::Border };
         // The title counts the rows, so that rows without room are not hidden silently.
         let mut title = vec![(head.title.to_owned(), Role::Title)];
-        if panel != Panel::Trail && count > 0 {
+        if panel != AuditPanel::Trail && count > 0 {
             title.push((format!(" {count}"), Role::TextDim));
         }
         painter.frame(area, &title, head.right, border);
-        let notes = if panel == Panel::Trail { screen.notes() } else { Vec::new() };
+        let notes = if panel == AuditPanel::Trail { screen.notes() } else { Vec::new() };
         for (y, note) in (area.y.saturating_add(1)..inner.y).zip(notes) {
             let place = Rect { y, height: 1, ..inner };
             painter.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
@@ -271,7 +271,7 @@ impl Widget for ListPanel<'_> {
             let place = Rect { width: inner.width.saturating_sub(1), ..line(inner, y) };
             let room =
                 usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { styled_width(&right) + 1 });
-            let both = styled_width(&left) <= room || panel != Panel::Trail;
+            let both = styled_width(&left) <= room || panel != AuditPanel::Trail;
             let (room, right) = if both { (room, right) } else { (usize::from(place.width), Vec::new()) };
             painter.row(place, &cut(&left, room), &right);
         }
@@ -287,7 +287,7 @@ impl Widget for ListPanel<'_> {
 struct EntryDetails<'a> {
     theme: &'a Theme,
     screen: &'a Audit,
-    told: &'a Told,
+    told: &'a AuditRow,
 }
 
 impl Widget for EntryDetails<'_> {
@@ -299,7 +299,7 @@ impl Widget for EntryDetails<'_> {
         let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
         let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
         let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
-        let border = if screen.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
+        let border = if screen.panel == AuditPanel::Trail { Role::BorderFocus } else { Role::Border };
         painter.division(area, area.y + top, &title, &right, border);
         let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
         let row = Row::new(told.words.as_str(), trail_role(&told.entry));
@@ -312,7 +312,7 @@ impl ScreenView for Audit {
         ScreenId::Audit
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let [questions, grants, decided, trail_area] = self.panels(known, area);
         let room = usize::from(questions.width).saturating_sub(5);
         let open: Vec<&CallSeen> = offers(known).collect();
@@ -320,12 +320,12 @@ impl ScreenView for Audit {
             Some(question) => Some(question_row(question, known, room)),
             None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
         };
-        let head = Head { title: "Waiting for you", right: &[], empty: "No decision is waiting." };
+        let head = PanelHead { title: "Waiting for you", right: &[], empty: "No decision is waiting." };
         painter.render(
             ListPanel {
                 theme: painter.theme,
                 screen: self,
-                panel: Panel::Questions,
+                panel: AuditPanel::Questions,
                 head,
                 rows: (known.questions.len() + open.len(), &waiting),
             },
@@ -335,26 +335,26 @@ impl ScreenView for Audit {
         let standing = known.snapshot.map_or(&[] as &[GrantState], |snapshot| &snapshot.grants);
         let revokes = [("x revokes".to_owned(), Role::TextDim)];
         let right: &[StyledText] = if standing.is_empty() { &[] } else { &revokes };
-        let head = Head { title: "Standing approvals", right, empty: "None: each action asks separately." };
+        let head = PanelHead { title: "Standing approvals", right, empty: "None: each action asks separately." };
         let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
         painter.render(
             ListPanel {
                 theme: painter.theme,
                 screen: self,
-                panel: Panel::Grants,
+                panel: AuditPanel::Grants,
                 head,
                 rows: (standing.len(), &grant),
             },
             grants,
         );
         let past = decisions(known);
-        let head = Head { title: "Decisions", right: &[], empty: "No decisions yet." };
+        let head = PanelHead { title: "Decisions", right: &[], empty: "No decisions yet." };
         let decision = |at: usize| past.get(at).map(|call| decision_row(call));
         painter.render(
             ListPanel {
                 theme: painter.theme,
                 screen: self,
-                panel: Panel::Decisions,
+                panel: AuditPanel::Decisions,
                 head,
                 rows: (past.len(), &decision),
             },
@@ -369,28 +369,36 @@ impl ScreenView for Audit {
             true => "No entries yet.",
             false => "No entry contains these words.",
         };
-        let head = Head { title: "Audit log", right: &right, empty };
+        let head = PanelHead { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
         painter.render(
-            ListPanel { theme: painter.theme, screen: self, panel: Panel::Trail, head, rows: (fitting.len(), &entry) },
+            ListPanel {
+                theme: painter.theme,
+                screen: self,
+                panel: AuditPanel::Trail,
+                head,
+                rows: (fitting.len(), &entry),
+            },
             trail_area,
         );
-        let at = self.selected(Panel::Trail).min(fitting.len().saturating_sub(1));
+        let at = self.selected(AuditPanel::Trail).min(fitting.len().saturating_sub(1));
         if let Some(told) = fitting.get(at) {
             painter.render(EntryDetails { theme: painter.theme, screen: self, told }, trail_area);
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         if self.moved(action, known, usize::from(area.height / 2)) {
             return Some(Vec::new());
         }
         match action {
-            Action::NextPanel => self.panel = PANELS.get((self.place() + 1) % 4).copied().unwrap_or(Panel::Trail),
-            Action::PreviousPanel => self.panel = PANELS.get((self.place() + 3) % 4).copied().unwrap_or(Panel::Trail),
+            Action::NextPanel => self.panel = PANELS.get((self.place() + 1) % 4).copied().unwrap_or(AuditPanel::Trail),
+            Action::PreviousPanel => {
+                self.panel = PANELS.get((self.place() + 3) % 4).copied().unwrap_or(AuditPanel::Trail)
+            }
             Action::Filter => {
-                self.panel = Panel::Trail;
+                self.panel = AuditPanel::Trail;
                 self.filter.open();
             }
             Action::Follow => {
@@ -402,13 +410,13 @@ impl ScreenView for Audit {
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Verify => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
             Action::Open => return Some(self.open(known)),
-            Action::CancelSelected if self.panel == Panel::Grants && known.watch_only => {
-                return Some(vec![Wish::Notice(SafeText::clean("this console is read-only", 60))]);
+            Action::CancelSelected if self.panel == AuditPanel::Grants && known.watch_only => {
+                return Some(vec![ScreenRequest::Notice(SafeText::clean("this console is read-only", 60))]);
             }
-            Action::CancelSelected if self.panel == Panel::Grants => {
-                let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
+            Action::CancelSelected if self.panel == AuditPanel::Grants => {
+                let grant = known.snapshot?.grants.get(self.selected(AuditPanel::Grants))?;
                 let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
-                return Some(vec![Wish::Confirm {
+                return Some(vec![ScreenRequest::Confirm {
                     title: SafeText::clean(&title, 200),
                     command: Box::new(Command::RevokeGrant { number: grant.number }),
                 }]);
@@ -416,11 +424,15 @@ impl ScreenView for Audit {
             Action::Export => {
                 let entries: Vec<&AuditEntry> = self.fitting().into_iter().map(|told| &told.entry).collect();
                 let text = serde_json::to_string_pretty(&json!({ "entries": entries })).unwrap_or_default();
-                return Some(vec![Wish::Write { name: format!("bardo-trail-{}.json", known.now_millis), text }]);
+                return Some(vec![ScreenRequest::Write {
+                    name: format!("bardo-trail-{}.json", known.now_millis),
+                    text,
+                }]);
             }
             Action::Copy => {
-                let entry = self.fitting().get(self.selected(Panel::Trail)).map(|told| json!(told.entry).to_string());
-                return Some(entry.map(Wish::Copy).into_iter().collect());
+                let entry =
+                    self.fitting().get(self.selected(AuditPanel::Trail)).map(|told| json!(told.entry).to_string());
+                return Some(entry.map(ScreenRequest::Copy).into_iter().collect());
             }
             Action::Back if self.filter.stands() => self.filter.clear(),
             _ => return None,
@@ -436,7 +448,7 @@ impl ScreenView for Audit {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let hit = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at));
         let Some((panel, place)) = hit else { return Vec::new() };
         let again = self.panel == panel;
@@ -456,7 +468,7 @@ impl ScreenView for Audit {
         Vec::new()
     }
 
-    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+    fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
         if let Some((panel, _)) = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at))
         {
             self.panel = panel;
@@ -464,13 +476,13 @@ impl ScreenView for Audit {
         }
     }
 
-    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         (self.seen, self.due) = (known.feed.last, None);
         vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
     }
 
     /// Every audit log entry has an event, so new events trigger a query for new entries.
-    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if !self.follows {
             return Vec::new();
         }
@@ -490,12 +502,12 @@ impl ScreenView for Audit {
         self.due
     }
 
-    fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
-        if let Heard::Found(found) = heard {
+    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Found(found) = heard {
             match (count, *found) {
                 (TRAIL, Found::Audit { entries }) => {
                     self.follows = true;
-                    self.change(|known| *known = entries.into_iter().map(Told::new).collect());
+                    self.change(|known| *known = entries.into_iter().map(AuditRow::new).collect());
                 }
                 (MORE, Found::Audit { entries }) => return self.append(entries),
                 // Uses the words of `bardo log verify`.
@@ -515,7 +527,7 @@ impl ScreenView for Audit {
                 }
                 (asked, Found::Nothing { why }) => {
                     self.follows &= asked == VERIFY;
-                    return vec![Wish::Notice(why)];
+                    return vec![ScreenRequest::Notice(why)];
                 }
                 _ => {}
             }
@@ -525,27 +537,27 @@ impl ScreenView for Audit {
 }
 
 impl Audit {
-    fn open(&self, known: &Known<'_>) -> Vec<Wish> {
+    fn open(&self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         match self.panel {
-            Panel::Questions => {
-                let question = known.questions.get(self.selected(Panel::Questions));
-                question.map(|question| Wish::OpenQuestion(question.number)).into_iter().collect()
+            AuditPanel::Questions => {
+                let question = known.questions.get(self.selected(AuditPanel::Questions));
+                question.map(|question| ScreenRequest::OpenQuestion(question.number)).into_iter().collect()
             }
-            Panel::Decisions => {
+            AuditPanel::Decisions => {
                 let decided = decisions(known);
                 decided
-                    .get(self.selected(Panel::Decisions))
-                    .map(|call| Wish::OpenCall(call.call_id))
+                    .get(self.selected(AuditPanel::Decisions))
+                    .map(|call| ScreenRequest::OpenCall(call.call_id))
                     .into_iter()
                     .collect()
             }
-            Panel::Trail => {
+            AuditPanel::Trail => {
                 let shown = self.fitting();
-                let call = shown.get(self.selected(Panel::Trail)).and_then(|told| told.entry.call_id.as_ref());
+                let call = shown.get(self.selected(AuditPanel::Trail)).and_then(|told| told.entry.call_id.as_ref());
                 let call: Option<CallId> = call.and_then(|id| id.as_str().parse().ok());
-                call.map(Wish::OpenCall).into_iter().collect()
+                call.map(ScreenRequest::OpenCall).into_iter().collect()
             }
-            Panel::Grants => Vec::new(),
+            AuditPanel::Grants => Vec::new(),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::orders::Orders;
 use super::portfolio::Portfolio;
 use super::tools::Tools;
 use super::trade::Trade;
-use super::{Heard, ScreenId, ScreenView, Wish, holder};
+use super::{CommandReply, ScreenId, ScreenRequest, ScreenView, holder};
 use crate::keymap::{Action, Key};
 use crate::painter::Painter;
 use crate::state::model::*;
@@ -31,7 +31,7 @@ mod narrowing;
 mod trading;
 mod world;
 
-use world::{World, in_words, world};
+use world::{TestHarness, in_words, world};
 
 const AREA: Rect = Rect { x: 0, y: 0, width: 120, height: 36 };
 
@@ -43,8 +43,8 @@ fn key(code: KeyCode) -> Key {
     Key { code, modifiers: KeyModifiers::NONE }
 }
 
-fn typed(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
-    let mut wishes = Vec::new();
+fn typed(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> Vec<ScreenRequest> {
+    let mut requests = Vec::new();
     for (at, letter) in words.char_indices() {
         // Waits for the guard time before a pair of keys that ends with Enter.
         if words[at..].chars().take(2).any(|one| one == '\n') {
@@ -55,14 +55,14 @@ fn typed(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
             '\t' => KeyCode::Tab,
             letter => KeyCode::Char(letter),
         };
-        assert!(screen.type_key(key(code), &world.known(), &mut wishes), "{letter:?} was not taken");
+        assert!(screen.type_key(key(code), &world.known(), &mut requests), "{letter:?} was not taken");
     }
-    wishes
+    requests
 }
 
-fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
-    let of = |wish: &Wish| match wish {
-        Wish::Send(command) => match command.as_ref() {
+fn calls(requests: &[ScreenRequest]) -> Vec<(u32, String, Value, bool)> {
+    let of = |request: &ScreenRequest| match request {
+        ScreenRequest::Send(command) => match command.as_ref() {
             Command::Call { ticket, tool, params, dry_run, .. } => {
                 Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), *dry_run))
             }
@@ -74,10 +74,10 @@ fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
         },
         _ => None,
     };
-    wishes.iter().filter_map(of).collect()
+    requests.iter().filter_map(of).collect()
 }
 
-fn drawn(screen: &dyn ScreenView, world: &World, area: Rect) -> String {
+fn drawn(screen: &dyn ScreenView, world: &TestHarness, area: Rect) -> String {
     let theme = Theme::load("dark", None).unwrap().0;
     let mut buffer = Buffer::empty(area);
     screen.draw(&world.known(), &mut Painter { buffer: &mut buffer, theme: &theme }, area);
@@ -87,7 +87,7 @@ fn drawn(screen: &dyn ScreenView, world: &World, area: Rect) -> String {
 }
 
 /// Position of a text on the screen.
-fn place_of(screen: &dyn ScreenView, world: &World, words: &str) -> Position {
+fn place_of(screen: &dyn ScreenView, world: &TestHarness, words: &str) -> Position {
     let text = drawn(screen, world, AREA);
     for (y, row) in (0..).zip(text.lines()) {
         if let Some(at) = row.find(words) {
@@ -97,7 +97,7 @@ fn place_of(screen: &dyn ScreenView, world: &World, words: &str) -> Position {
     panic!("`{words}` does not stand in\n{text}");
 }
 
-fn click(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
+fn click(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> Vec<ScreenRequest> {
     let at = place_of(screen, world, words);
     world.calm.set(world.calm.get() + 1_000);
     screen.click(at, &world.known(), AREA)
@@ -147,7 +147,7 @@ fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     let shown = drawn(&screen, &world, AREA);
     assert!(shown.contains("Nothing was delivered") && !shown.contains("refund…"), "{shown}");
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    assert!(matches!(&said[..], [Wish::Notice(_)]) && !screen.takes_text(), "{said:?}");
+    assert!(matches!(&said[..], [ScreenRequest::Notice(_)]) && !screen.takes_text(), "{said:?}");
 }
 
 #[test]
@@ -156,20 +156,21 @@ fn the_choice_among_orders_goes_with_the_order_and_not_with_the_row() {
     let mut screen = Orders::default();
     screen.act(Action::Down, &world.known(), AREA);
     let open = samples::order(DecayUnit::Seconds).order_hash.to_string();
-    let copied = |screen: &mut Orders, world: &World| screen.act(Action::Copy, &world.known(), AREA).unwrap();
-    assert_eq!(copied(&mut screen, &world), [Wish::Copy(open.clone())]);
+    let copied = |screen: &mut Orders, world: &TestHarness| screen.act(Action::Copy, &world.known(), AREA).unwrap();
+    assert_eq!(copied(&mut screen, &world), [ScreenRequest::Copy(open.clone())]);
     // The order ends and moves to the past ones. The selection follows it instead of staying in its row.
     let order = world.feed.orders.iter_mut().find(|(_, one)| one.order_hash.to_string() == open).unwrap();
     order.1.status = bardo_base::fabric::OrderStatus::Cancelled;
     world.feed.intents[0].1.status = IntentStatus::Filled;
-    assert_eq!(copied(&mut screen, &world), [Wish::Copy(open)]);
+    assert_eq!(copied(&mut screen, &world), [ScreenRequest::Copy(open)]);
 }
 
 #[test]
 fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_over() {
     let mut world = world();
     let mut screen = Orders::default();
-    let notice = |wishes: &[Wish]| wishes.iter().any(|wish| matches!(wish, Wish::Notice(_)));
+    let notice =
+        |requests: &[ScreenRequest]| requests.iter().any(|request| matches!(request, ScreenRequest::Notice(_)));
     // The bridge order is the newest open one, and it cannot be refunded yet.
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(notice(&said) && !screen.takes_text());
@@ -236,7 +237,10 @@ fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
     world.feed.intents[0].1 = samples::intent();
     screen.act(Action::Top, &world.known(), AREA);
     assert!(!drawn(&screen, &world, AREA).contains("x cancel…"));
-    assert!(matches!(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()[..], [Wish::Notice(_)]));
+    assert!(matches!(
+        &screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()[..],
+        [ScreenRequest::Notice(_)]
+    ));
 }
 
 #[test]
@@ -269,17 +273,17 @@ fn the_catalog_runs_what_reads_and_nothing_that_signs() {
         decision_hints: None,
         explanation: Some("The account holds much.".to_owned()),
     };
-    screen.hear(1, Heard::Reply(Box::new(reply)), &world.known());
+    screen.hear(1, CommandReply::Reply(Box::new(reply)), &world.known());
     let text = drawn(&screen, &world, AREA);
     assert!(text.contains("24979.76") && text.contains("The account holds much."), "{text}");
-    let mut wishes = Vec::new();
-    screen.type_key(key(KeyCode::Esc), &world.known(), &mut wishes);
+    let mut requests = Vec::new();
+    screen.type_key(key(KeyCode::Esc), &world.known(), &mut requests);
     for _ in 0..10 {
         let chosen = drawn(&screen, &world, AREA);
         let opened = screen.act(Action::Open, &world.known(), AREA).unwrap();
         assert_eq!(screen.takes_text(), !chosen.contains("signs, inside the policy"), "{chosen}");
         assert!(calls(&opened).is_empty());
-        screen.type_key(key(KeyCode::Esc), &world.known(), &mut wishes);
+        screen.type_key(key(KeyCode::Esc), &world.known(), &mut requests);
         screen.act(Action::Down, &world.known(), AREA);
     }
 }
@@ -289,13 +293,17 @@ fn the_devnet_is_controlled_where_there_is_one_and_nowhere_else() {
     let mut world = world();
     let mut screen = NetworkScreen::default();
     screen.act(Action::PreviousPanel, &world.known(), AREA);
-    let wishes = screen.act(Action::Open, &world.known(), AREA).unwrap();
+    let requests = screen.act(Action::Open, &world.known(), AREA).unwrap();
     let mine = DevnetControl::Mine { chain_id: 31_337, blocks: 1 };
-    assert!(wishes.iter().any(|wish| matches!(wish, Wish::Send(command) if **command == Command::Devnet(mine))));
+    assert!(
+        requests
+            .iter()
+            .any(|request| matches!(request, ScreenRequest::Send(command) if **command == Command::Devnet(mine)))
+    );
     let Some(network) = &mut world.page.network else { panic!() };
     network.money = Money::Real;
-    let wishes = screen.act(Action::Open, &world.known(), AREA).unwrap();
-    assert!(!wishes.iter().any(|wish| matches!(wish, Wish::Send(_))), "{wishes:?}");
+    let requests = screen.act(Action::Open, &world.known(), AREA).unwrap();
+    assert!(!requests.iter().any(|request| matches!(request, ScreenRequest::Send(_))), "{requests:?}");
     assert!(!drawn(&screen, &world, AREA).contains("mine 1 block"));
 }
 
@@ -316,7 +324,7 @@ fn health_and_latency_are_those_of_the_answer() {
         decision_hints: None,
         explanation: None,
     };
-    screen.hear(1, Heard::Reply(Box::new(reply)), &world.known());
+    screen.hear(1, CommandReply::Reply(Box::new(reply)), &world.known());
     let text = drawn(&screen, &world, AREA);
     for words in ["▲ base", "degraded", "✕ rpc.example", "412 ms, 7 blocks behind", "timed out"] {
         assert!(text.contains(words), "{words}\n{text}");
@@ -335,13 +343,13 @@ fn screens() -> Vec<Box<dyn ScreenView>> {
 }
 
 /// Shows a screen and answers its audit log query.
-fn open(screen: &mut dyn ScreenView, world: &World) -> Vec<Wish> {
-    let wishes = screen.shown(&world.known());
+fn open(screen: &mut dyn ScreenView, world: &TestHarness) -> Vec<ScreenRequest> {
+    let requests = screen.shown(&world.known());
     if screen.id() == ScreenId::Audit {
         let found = Found::Audit { entries: world.entries.clone() };
-        screen.hear(1, Heard::Found(Box::new(found)), &world.known());
+        screen.hear(1, CommandReply::Found(Box::new(found)), &world.known());
     }
-    wishes
+    requests
 }
 
 #[test]
@@ -350,7 +358,7 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
     world.watch_only = true;
     let keys = "\n\tWETH\tUSDC\t0.25\n\nrcs\nq\n";
     for mut screen in screens() {
-        let mut wishes = open(screen.as_mut(), &world);
+        let mut requests = open(screen.as_mut(), &world);
         for action in [
             Action::Open,
             Action::CancelSelected,
@@ -361,18 +369,18 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
             Action::Open,
             Action::CancelSelected,
         ] {
-            wishes.extend(screen.act(action, &world.known(), AREA).unwrap_or_default());
+            requests.extend(screen.act(action, &world.known(), AREA).unwrap_or_default());
             for letter in keys.chars() {
                 if screen.takes_text() {
                     let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
-                    screen.type_key(key(code), &world.known(), &mut wishes);
+                    screen.type_key(key(code), &world.known(), &mut requests);
                 }
             }
-            screen.type_key(key(KeyCode::Esc), &world.known(), &mut wishes);
+            screen.type_key(key(KeyCode::Esc), &world.known(), &mut requests);
         }
-        for wish in &wishes {
-            assert!(!matches!(wish, Wish::Confirm { .. }), "{wish:?}");
-            if let Wish::Send(command) = wish {
+        for request in &requests {
+            assert!(!matches!(request, ScreenRequest::Confirm { .. }), "{request:?}");
+            if let ScreenRequest::Send(command) = request {
                 let reads = ["uniswap_get_quote", "get_chain_status", "get_balances"];
                 let harmless = match command.as_ref() {
                     Command::Call { tool, .. } => reads.contains(&tool.as_str()),

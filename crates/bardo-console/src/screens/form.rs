@@ -20,7 +20,7 @@ const LONGEST: usize = 4_000;
 
 /// Type of value that a field accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FieldKind {
     /// Text of any content.
     Text,
     /// Unsigned whole number.
@@ -33,13 +33,13 @@ pub enum Kind {
 
 /// Field for one parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Field {
+pub struct ParameterField {
     /// Name of the parameter.
     pub name: String,
     /// Description of the parameter in the schema.
     pub help: SafeText,
     /// Type of value that the field accepts.
-    pub kind: Kind,
+    pub kind: FieldKind,
     /// True if the field must not be empty.
     pub required: bool,
     /// Default value of the parameter, used while the field is empty.
@@ -50,7 +50,7 @@ pub struct Field {
 
 /// Invalid field of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Amiss {
+pub struct FieldError {
     /// Name of the parameter.
     pub name: String,
     /// Rule that the field breaks, as it completes a sentence after the name.
@@ -59,34 +59,34 @@ pub struct Amiss {
 
 /// Form for the parameters of a tool.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Form {
+pub struct ToolForm {
     /// Name of the tool.
     pub tool: String,
     /// Fields of the form, required ones first.
-    pub fields: Vec<Field>,
+    pub fields: Vec<ParameterField>,
     /// Index of the focused field.
     pub at: usize,
 }
 
 /// Kind of a schema property. Unions with `null` count as the other type; references are not followed.
-fn kind_of(property: &Value) -> Kind {
+fn kind_of(property: &Value) -> FieldKind {
     let named = |name: &str| match property.get("type") {
         Some(Value::String(one)) => one == name,
         Some(Value::Array(many)) => many.iter().any(|one| one == name),
         _ => false,
     };
     if named("boolean") {
-        Kind::Switch
+        FieldKind::Switch
     } else if named("integer") {
-        Kind::Whole
+        FieldKind::Whole
     } else if named("string") || property.get("type").is_none() && property.get("enum").is_some() {
-        Kind::Text
+        FieldKind::Text
     } else {
-        Kind::Json
+        FieldKind::Json
     }
 }
 
-impl Form {
+impl ToolForm {
     /// Creates the empty form of a tool.
     pub fn of(tool: &ToolInfo) -> Self {
         let schema = &tool.input_schema;
@@ -97,7 +97,7 @@ impl Form {
             .unwrap_or_default();
         let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-        let field = |(name, property): (&String, &Value)| Field {
+        let field = |(name, property): (&String, &Value)| ParameterField {
             name: name.clone(),
             help: SafeText::clean(property.get("description").and_then(Value::as_str).unwrap_or(""), 400),
             kind: kind_of(property),
@@ -105,9 +105,9 @@ impl Form {
             default: property.get("default").cloned().unwrap_or(Value::Null),
             typed: TextField::with_limit("", LONGEST),
         };
-        let mut fields: Vec<Field> = properties.iter().map(field).collect();
+        let mut fields: Vec<ParameterField> = properties.iter().map(field).collect();
         // Required fields in the order in which the tool lists them, then the others.
-        let place = |field: &Field| required.iter().position(|name| *name == field.name).unwrap_or(usize::MAX);
+        let place = |field: &ParameterField| required.iter().position(|name| *name == field.name).unwrap_or(usize::MAX);
         fields.sort_by_key(place);
         Self { tool: tool.name.to_string(), fields, at: 0 }
     }
@@ -127,10 +127,10 @@ impl Form {
     ///
     /// # Errors
     /// The first field whose text is missing or does not match its kind.
-    pub fn params(&self) -> Result<Value, Amiss> {
+    pub fn params(&self) -> Result<Value, FieldError> {
         let mut params = Map::new();
         for field in &self.fields {
-            let amiss = |what| Amiss { name: field.name.clone(), what };
+            let amiss = |what| FieldError { name: field.name.clone(), what };
             let typed = field.typed.text().trim();
             if typed.is_empty() {
                 if field.required {
@@ -139,10 +139,10 @@ impl Form {
                 continue;
             }
             let value = match field.kind {
-                Kind::Text => Value::from(typed),
-                Kind::Whole => Value::from(typed.parse::<u64>().map_err(|_| amiss("must be a whole number"))?),
-                Kind::Switch => Value::from(typed.parse::<bool>().map_err(|_| amiss("must be true or false"))?),
-                Kind::Json => serde_json::from_str(typed).map_err(|_| amiss("must be JSON"))?,
+                FieldKind::Text => Value::from(typed),
+                FieldKind::Whole => Value::from(typed.parse::<u64>().map_err(|_| amiss("must be a whole number"))?),
+                FieldKind::Switch => Value::from(typed.parse::<bool>().map_err(|_| amiss("must be true or false"))?),
+                FieldKind::Json => serde_json::from_str(typed).map_err(|_| amiss("must be JSON"))?,
             };
             params.insert(field.name.clone(), value);
         }
@@ -172,7 +172,7 @@ impl Form {
         let before = field.typed.text().to_owned();
         match (key.code, key.modifiers) {
             (KeyCode::Char('c'), KeyModifiers::CONTROL) => _ = field.typed.clear(),
-            (KeyCode::Char(' '), _) | (KeyCode::Left | KeyCode::Right, _) if field.kind == Kind::Switch => {
+            (KeyCode::Char(' '), _) | (KeyCode::Left | KeyCode::Right, _) if field.kind == FieldKind::Switch => {
                 let holds = match field.typed.text() {
                     "" => field.default.as_bool().unwrap_or(false),
                     typed => typed == "true",
@@ -180,8 +180,8 @@ impl Form {
                 field.typed.replace(&(!holds).to_string());
             }
             // The value of a switch is not typed.
-            (KeyCode::Char(_), KeyModifiers::NONE) if field.kind == Kind::Switch => {}
-            (KeyCode::Backspace | KeyCode::Delete, _) if field.kind == Kind::Switch => _ = field.typed.clear(),
+            (KeyCode::Char(_), KeyModifiers::NONE) if field.kind == FieldKind::Switch => {}
+            (KeyCode::Backspace | KeyCode::Delete, _) if field.kind == FieldKind::Switch => _ = field.typed.clear(),
             _ if !field.typed.key(key) => return None,
             _ => {}
         }
@@ -190,7 +190,7 @@ impl Form {
 
     /// Inserts pasted text into the focused field.
     pub fn paste(&mut self, text: &SafeText) {
-        if let Some(field) = self.fields.get_mut(self.at).filter(|field| field.kind != Kind::Switch) {
+        if let Some(field) = self.fields.get_mut(self.at).filter(|field| field.kind != FieldKind::Switch) {
             field.typed.paste(text);
         }
     }
@@ -222,7 +222,7 @@ impl Form {
 /// Fields of a form, one per line, with a cursor in the focused one. If they do not all fit, the focused field stays in view, and the last line counts the others.
 pub struct FormFields<'a> {
     pub theme: &'a Theme,
-    pub form: &'a Form,
+    pub form: &'a ToolForm,
     pub focused: bool,
 }
 
@@ -258,8 +258,8 @@ impl Widget for FormFields<'_> {
                 pieces.push((hint, Role::TextDim));
             } else {
                 match (field.kind, field.typed.text()) {
-                    (Kind::Switch, "true") => pieces.push(("yes".to_owned(), Role::TextStrong)),
-                    (Kind::Switch, _) => pieces.push(("no".to_owned(), Role::TextStrong)),
+                    (FieldKind::Switch, "true") => pieces.push(("yes".to_owned(), Role::TextStrong)),
+                    (FieldKind::Switch, _) => pieces.push(("no".to_owned(), Role::TextStrong)),
                     _ if here => {}
                     // The start says most, so a text that is too long is cut at its end.
                     (_, typed) => pieces.push((typed.to_owned(), Role::TextStrong)),
@@ -271,7 +271,7 @@ impl Widget for FormFields<'_> {
             } else {
                 Vec::new()
             };
-            let edited = here && field.kind != Kind::Switch && !field.typed.text().is_empty();
+            let edited = here && field.kind != FieldKind::Switch && !field.typed.text().is_empty();
             painter.row(place, &cut(&pieces, usize::from(area.width)), &right);
             if edited {
                 let input = Rect { x: place.x + u16::try_from(used).unwrap_or(place.width).min(place.width), ..place };
@@ -334,7 +334,7 @@ pub(super) mod tests {
 
     #[test]
     fn fields_stand_as_the_tool_must_have_them_and_become_typed_parameters() {
-        let mut form = Form::of(&tool("uniswap_execute_swap", CapabilityTier::Write));
+        let mut form = ToolForm::of(&tool("uniswap_execute_swap", CapabilityTier::Write));
         let names: Vec<_> = form.fields.iter().map(|field| field.name.as_str()).collect();
         assert_eq!(names[..4], ["token_in", "token_out", "amount", "chain"]);
         assert_eq!(form.params().unwrap_err().name, "token_in");
@@ -343,7 +343,7 @@ pub(super) mod tests {
             form.params().unwrap(),
             json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"})
         );
-        let at = |form: &Form, name: &str| form.fields.iter().position(|field| field.name == name).unwrap();
+        let at = |form: &ToolForm, name: &str| form.fields.iter().position(|field| field.name == name).unwrap();
         form.at = at(&form, "exact");
         assert_eq!(form.key(plain(KeyCode::Char(' '))), Some(true));
         form.at = at(&form, "slippage_bps");
@@ -352,7 +352,7 @@ pub(super) mod tests {
         }
         assert_eq!(
             form.params().unwrap_err(),
-            Amiss { name: "slippage_bps".to_owned(), what: "must be a whole number" }
+            FieldError { name: "slippage_bps".to_owned(), what: "must be a whole number" }
         );
         assert_eq!(form.key(plain(KeyCode::Backspace)), Some(true));
         let params = form.params().unwrap();
@@ -362,7 +362,7 @@ pub(super) mod tests {
 
     #[test]
     fn keys_with_modifiers_type_nothing_and_pasted_text_is_cleaned() {
-        let mut form = Form::of(&tool("t", CapabilityTier::Read));
+        let mut form = ToolForm::of(&tool("t", CapabilityTier::Read));
         assert_eq!(form.key(Key { code: KeyCode::Char('x'), modifiers: KeyModifiers::CONTROL }), None);
         form.paste(&SafeText::clean("WE\u{1b}[31mTH\n", 100));
         assert!(!form.fields[0].typed.text().contains('\u{1b}') && form.fields[0].typed.text().contains("WE"));

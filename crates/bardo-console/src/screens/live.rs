@@ -12,14 +12,14 @@ pub(super) use right::equity_model;
 use ratatui::layout::{Position, Rect};
 
 use super::filter::{Filter, since};
-use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, list, look_at};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
 use crate::state::call_details::named;
-use crate::state::feed::{CallSeen, Standing};
+use crate::state::feed::{CallSeen, CallStatus};
 use crate::theme::Role;
 use crate::widgets::CardKeys;
-use crate::widgets::chart::Range;
+use crate::widgets::chart::TimeRange;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
 
@@ -38,15 +38,15 @@ pub(super) struct Live {
     selected: Option<CallId>,
     filter: Filter,
     zoomed: bool,
-    range: Range,
-    panel: Panel,
+    range: TimeRange,
+    panel: LivePanel,
     /// Index of the selected approval request.
     question: usize,
 }
 
 /// Panels that can have the focus, in the order of Tab.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Panel {
+pub(super) enum LivePanel {
     #[default]
     Activity,
     Price,
@@ -58,18 +58,18 @@ pub(super) enum Panel {
     Thoughts,
 }
 
-const PANELS: [Panel; 8] = [
-    Panel::Activity,
-    Panel::Price,
-    Panel::Equity,
-    Panel::Events,
-    Panel::Waiting,
-    Panel::Limits,
-    Panel::Holding,
-    Panel::Thoughts,
+const PANELS: [LivePanel; 8] = [
+    LivePanel::Activity,
+    LivePanel::Price,
+    LivePanel::Equity,
+    LivePanel::Events,
+    LivePanel::Waiting,
+    LivePanel::Limits,
+    LivePanel::Holding,
+    LivePanel::Thoughts,
 ];
 
-impl Panel {
+impl LivePanel {
     const fn name(self) -> &'static str {
         match self {
             Self::Activity => "Activity",
@@ -92,13 +92,13 @@ impl Panel {
 
 /// Focused panel and its selected approval request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Keys {
-    pub panel: Panel,
+pub(super) struct PanelFocus {
+    pub panel: LivePanel,
     pub question: usize,
 }
 
 /// Content of the activity panel.
-pub(super) struct Listing<'a> {
+pub(super) struct ActivityList<'a> {
     pub calls: Vec<&'a CallSeen>,
     pub selected: Option<CallId>,
     pub filter: Vec<StyledText>,
@@ -109,15 +109,15 @@ pub(super) struct Listing<'a> {
 
 impl Live {
     /// Calls that match the filter, newest first.
-    fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
+    fn calls<'a>(&self, known: &ScreenContext<'a>) -> Vec<&'a CallSeen> {
         let words: Vec<String> = self.filter.words().collect();
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
     }
 
-    fn listing<'a>(&self, known: &Known<'a>, area: Rect) -> Listing<'a> {
+    fn listing<'a>(&self, known: &ScreenContext<'a>, area: Rect) -> ActivityList<'a> {
         let words = self.filter.label();
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
-        Listing {
+        ActivityList {
             calls: self.calls(known),
             selected: self.selected,
             filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
@@ -127,14 +127,15 @@ impl Live {
     }
 
     /// Returns true if Enter opens a call; some panels use Enter for their own rows.
-    fn enter_opens(&self, known: &Known<'_>, area: Rect) -> bool {
-        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding) && !self.enter_tells_all(known, area)
+    fn enter_opens(&self, known: &ScreenContext<'_>, area: Rect) -> bool {
+        !matches!(self.panel, LivePanel::Waiting | LivePanel::Events | LivePanel::Holding)
+            && !self.enter_tells_all(known, area)
     }
 
     /// Returns true if Enter shows the summary of the operator's absence: while it is on the screen and no call is
     /// selected.
-    fn enter_tells_all(&self, known: &Known<'_>, area: Rect) -> bool {
-        let free = !self.zoomed && self.selected.is_none() && self.panel == Panel::Activity;
+    fn enter_tells_all(&self, known: &ScreenContext<'_>, area: Rect) -> bool {
+        let free = !self.zoomed && self.selected.is_none() && self.panel == LivePanel::Activity;
         let shown = if area.width >= WIDE && area.height >= TALL {
             left::shows_absence(known, columns(area).0)
         } else {
@@ -143,40 +144,42 @@ impl Live {
         free && shown
     }
 
-    fn keys(&self, known: &Known<'_>) -> Keys {
-        Keys { panel: self.panel, question: self.question.min(known.questions.len().saturating_sub(1)) }
+    fn keys(&self, known: &ScreenContext<'_>) -> PanelFocus {
+        PanelFocus { panel: self.panel, question: self.question.min(known.questions.len().saturating_sub(1)) }
     }
 
     /// Draws the focused panel over the whole area.
-    fn draw_alone(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect, listing: &Listing<'_>) {
+    fn draw_alone(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect, listing: &ActivityList<'_>) {
         match self.panel {
-            Panel::Activity => {
+            LivePanel::Activity => {
                 painter.render(right::ActivityPanel { theme: painter.theme, known, listing, focus: true }, area)
             }
-            Panel::Price => {
+            LivePanel::Price => {
                 painter.render(right::PricePanel { theme: painter.theme, known, range: self.range, focus: true }, area)
             }
-            Panel::Equity => {
+            LivePanel::Equity => {
                 painter.render(right::EquityPanel { theme: painter.theme, known, range: self.range, focus: true }, area)
             }
-            Panel::Events => painter.render(right::EventsPanel { theme: painter.theme, known, focus: true }, area),
-            Panel::Waiting => {
+            LivePanel::Events => painter.render(right::EventsPanel { theme: painter.theme, known, focus: true }, area),
+            LivePanel::Waiting => {
                 painter.render(left::WaitingPanel { theme: painter.theme, known, keys: self.keys(known) }, area)
             }
-            Panel::Limits => painter.render(left::LimitsPanel { theme: painter.theme, known, focus: true }, area),
-            Panel::Holding => painter.render(left::HoldingPanel { theme: painter.theme, known, focus: true }, area),
-            Panel::Thoughts => painter.render(left::ThoughtsPanel { theme: painter.theme, known, focus: true }, area),
+            LivePanel::Limits => painter.render(left::LimitsPanel { theme: painter.theme, known, focus: true }, area),
+            LivePanel::Holding => painter.render(left::HoldingPanel { theme: painter.theme, known, focus: true }, area),
+            LivePanel::Thoughts => {
+                painter.render(left::ThoughtsPanel { theme: painter.theme, known, focus: true }, area)
+            }
         }
     }
 
     /// Handles an action while the approval requests have the focus. `None` if the action does not concern them.
-    fn act_on_questions(&mut self, action: Action, known: &Known<'_>) -> Option<Vec<Wish>> {
-        if self.panel != Panel::Waiting {
+    fn act_on_questions(&mut self, action: Action, known: &ScreenContext<'_>) -> Option<Vec<ScreenRequest>> {
+        if self.panel != LivePanel::Waiting {
             return None;
         }
         let at = self.keys(known).question;
         if action == Action::Open {
-            let open = known.questions.get(at).map(|question| Wish::OpenQuestion(question.number));
+            let open = known.questions.get(at).map(|question| ScreenRequest::OpenQuestion(question.number));
             return Some(open.into_iter().collect());
         }
         self.question = list::moved(action, at, known.questions.len().saturating_sub(1), 2)?;
@@ -184,7 +187,7 @@ impl Live {
     }
 
     /// Call that Enter, `y` and `o` act on: the selected one, else the newest open one, else the newest.
-    fn at_hand<'a>(&self, known: &Known<'a>) -> Option<&'a CallSeen> {
+    fn at_hand<'a>(&self, known: &ScreenContext<'a>) -> Option<&'a CallSeen> {
         let chosen = self.selected.and_then(|id| known.feed.call(id));
         chosen.or_else(|| {
             let calls = self.calls(known);
@@ -193,7 +196,7 @@ impl Live {
     }
 
     /// Moves the selection. Returns true if the action moves a selection.
-    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+    fn moved(&mut self, action: Action, known: &ScreenContext<'_>, page: usize) -> bool {
         let calls: Vec<CallId> = self.calls(known).iter().map(|call| call.call_id).collect();
         let at = self.selected.and_then(|id| calls.iter().position(|one| *one == id));
         let to = list::moved_from(action, at, calls.len().saturating_sub(1), page);
@@ -239,12 +242,12 @@ pub(super) fn inside(area: Rect) -> Rect {
 }
 
 /// Role for the status of a call.
-pub(super) const fn standing_role(standing: Standing) -> Role {
+pub(super) const fn standing_role(standing: CallStatus) -> Role {
     match standing {
-        Standing::Running | Standing::Sent => Role::Chart,
-        Standing::Waiting | Standing::Lapsed | Standing::Unclear => Role::StateCare,
-        Standing::Done | Standing::Rehearsed | Standing::OnPaper => Role::StateGood,
-        Standing::Blocked | Standing::Refused | Standing::Failed => Role::StateBad,
+        CallStatus::Running | CallStatus::Sent => Role::Chart,
+        CallStatus::Waiting | CallStatus::Lapsed | CallStatus::Unclear => Role::StateCare,
+        CallStatus::Done | CallStatus::Rehearsed | CallStatus::OnPaper => Role::StateGood,
+        CallStatus::Blocked | CallStatus::Refused | CallStatus::Failed => Role::StateBad,
     }
 }
 
@@ -253,7 +256,7 @@ impl ScreenView for Live {
         ScreenId::Live
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let listing = self.listing(known, area);
         let keys = self.keys(known);
         if self.zoomed {
@@ -267,12 +270,12 @@ impl ScreenView for Live {
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
-        if let Some(wishes) = self.act_on_questions(action, known) {
-            return Some(wishes);
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
+        if let Some(requests) = self.act_on_questions(action, known) {
+            return Some(requests);
         }
         // The top row is the newest call, so going there follows the newest.
-        if self.panel == Panel::Activity
+        if self.panel == LivePanel::Activity
             && action != Action::Top
             && self.moved(action, known, usize::from(area.height / 2))
         {
@@ -286,23 +289,27 @@ impl ScreenView for Live {
                 let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
                 self.panel = self.panel.moved(by);
                 let words = format!("focus: {}; z shows only this panel", self.panel.name());
-                return Some(vec![Wish::Notice(SafeText::clean(&words, 100))]);
+                return Some(vec![ScreenRequest::Notice(SafeText::clean(&words, 100))]);
             }
             Action::Open if self.enter_tells_all(known, area) => {
-                return Some(vec![Wish::AbsenceRead, Wish::GoTo(ScreenId::Logs)]);
+                return Some(vec![ScreenRequest::AbsenceRead, ScreenRequest::GoTo(ScreenId::Logs)]);
             }
-            Action::Open if self.panel == Panel::Events => return Some(vec![Wish::GoTo(ScreenId::Logs)]),
-            Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
+            Action::Open if self.panel == LivePanel::Events => return Some(vec![ScreenRequest::GoTo(ScreenId::Logs)]),
+            Action::Open if self.panel == LivePanel::Holding => {
+                return Some(vec![ScreenRequest::GoTo(ScreenId::Portfolio)]);
+            }
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::LongerRange => self.range = self.range.longer(),
             Action::Back if self.zoomed || self.selected.is_some() || self.filter.stands() => {
                 self.zoomed = false;
-                self.panel = Panel::Activity;
+                self.panel = LivePanel::Activity;
                 self.selected = None;
                 self.filter.clear();
             }
             Action::Open => {
-                return Some(self.at_hand(known).map(|call| Wish::OpenCall(call.call_id)).into_iter().collect());
+                return Some(
+                    self.at_hand(known).map(|call| ScreenRequest::OpenCall(call.call_id)).into_iter().collect(),
+                );
             }
             Action::Copy => {
                 return Some(vec![copied(self.at_hand(known)?)]);
@@ -314,7 +321,10 @@ impl ScreenView for Live {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
                 let words = format!("Cancel {}? This works only until signing begins.", named(call));
                 let command = bardo_session::handle::Command::Cancel { call_id: call.call_id };
-                return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
+                return Some(vec![ScreenRequest::Confirm {
+                    title: SafeText::clean(&words, 200),
+                    command: Box::new(command),
+                }]);
             }
             _ => return None,
         }
@@ -329,22 +339,27 @@ impl ScreenView for Live {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let listing = self.listing(known, area);
         let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
         let calls = if self.zoomed {
-            if self.panel != Panel::Activity {
+            if self.panel != LivePanel::Activity {
                 return Vec::new();
             }
             inside(area)
         } else if wide {
             let (left, middle, side) = columns(area);
             if let Some(question) = left::question_at(known, left, at) {
-                return known.questions.get(question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
+                return known
+                    .questions
+                    .get(question)
+                    .map(|one| ScreenRequest::OpenQuestion(one.number))
+                    .into_iter()
+                    .collect();
             }
             let places = right::places(known, middle, side);
             if places.events.contains(at) {
-                return vec![Wish::GoTo(ScreenId::Logs)];
+                return vec![ScreenRequest::GoTo(ScreenId::Logs)];
             }
             if places.price.contains(at) || places.equity.contains(at) {
                 self.range = self.range.next();
@@ -354,10 +369,15 @@ impl ScreenView for Live {
         } else {
             let rows = narrow_places(known, area);
             if let Some((question, _)) = rows.questions.iter().find(|(_, place)| place.contains(at)) {
-                return known.questions.get(*question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
+                return known
+                    .questions
+                    .get(*question)
+                    .map(|one| ScreenRequest::OpenQuestion(one.number))
+                    .into_iter()
+                    .collect();
             }
             if rows.events.contains(at) {
-                return vec![Wish::GoTo(ScreenId::Logs)];
+                return vec![ScreenRequest::GoTo(ScreenId::Logs)];
             }
             rows.calls
         };
@@ -365,7 +385,7 @@ impl ScreenView for Live {
         let call = hit.and_then(|(place, _)| listing.calls.get(place)).map(|call| call.call_id);
         match call {
             // A second click on a row opens its details, as Enter does.
-            Some(call) if self.selected == Some(call) => vec![Wish::OpenCall(call)],
+            Some(call) if self.selected == Some(call) => vec![ScreenRequest::OpenCall(call)],
             Some(call) => {
                 self.selected = Some(call);
                 Vec::new()
@@ -374,7 +394,7 @@ impl ScreenView for Live {
         }
     }
 
-    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+    fn wheel(&mut self, _at: Position, down: bool, known: &ScreenContext<'_>, _area: Rect) {
         self.moved(if down { Action::Down } else { Action::Up }, known, 1);
     }
 }
@@ -393,7 +413,7 @@ struct NarrowPlaces {
 }
 
 /// Computes the single-column layout: lines by priority, the rest for the activity.
-fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
+fn narrow_places(known: &ScreenContext<'_>, area: Rect) -> NarrowPlaces {
     let bottom = area.bottom();
     let mut y = area.y;
     let mut next = || {
@@ -438,7 +458,13 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
     }
 }
 
-fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, keys: Keys) {
+fn narrow(
+    painter: &mut Painter<'_>,
+    known: &ScreenContext<'_>,
+    area: Rect,
+    listing: &ActivityList<'_>,
+    keys: PanelFocus,
+) {
     let places = narrow_places(known, area);
     painter.render(left::FaceLine { theme: painter.theme, known }, places.face);
     for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width), true)) {
@@ -446,12 +472,12 @@ fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Li
     }
     painter.render(left::LimitLine { theme: painter.theme, known }, places.limits);
     painter.render(left::AbsenceLines { theme: painter.theme, known }, places.away);
-    let rule = |painter: &mut Painter<'_>, place: Rect, title: &str, right: &[StyledText], panel: Panel| {
+    let rule = |painter: &mut Painter<'_>, place: Rect, title: &str, right: &[StyledText], panel: LivePanel| {
         let role = if keys.panel == panel { Role::BorderFocus } else { Role::Border };
         painter.rule(place, &[(title.to_owned(), Role::Title)], right, role);
     };
     if !known.questions.is_empty() {
-        rule(painter, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
+        rule(painter, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], LivePanel::Waiting);
         for (at, place) in &places.questions {
             if let Some(question) = known.questions.get(*at) {
                 painter.render(
@@ -461,11 +487,11 @@ fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Li
             }
         }
     }
-    rule(painter, places.title, "Activity", &listing.filter, Panel::Activity);
+    rule(painter, places.title, "Activity", &listing.filter, LivePanel::Activity);
     painter.render(right::CallList { theme: painter.theme, known, listing }, places.calls);
     if places.events.height > 0 {
         let right = [("l full log".to_owned(), Role::TextDim)];
-        rule(painter, line(places.events, 0), "Events", &right, Panel::Events);
+        rule(painter, line(places.events, 0), "Events", &right, LivePanel::Events);
         let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
         painter.render(right::PackedEvents { theme: painter.theme, known }, rest);
     }

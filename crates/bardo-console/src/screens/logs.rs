@@ -5,11 +5,11 @@ use ratatui::layout::{Position, Rect};
 use ratatui::widgets::{List, Widget};
 
 use super::filter::Filter;
-use super::{Known, ScreenId, ScreenView, Wish, list};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::time_of_day;
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line};
-use crate::state::line::{Level, Line};
+use crate::state::line::{LogLevel, LogLine};
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::cut;
 use bardo_base::id::CallId;
@@ -19,14 +19,14 @@ use bardo_base::text::SafeText;
 /// own line.
 type Selected = (u64, &'static str);
 
-const fn name(line: &Line) -> Selected {
+const fn name(line: &LogLine) -> Selected {
     (line.seq, line.kind)
 }
 
 /// State of screen 8.
 #[derive(Debug)]
 pub(super) struct Logs {
-    least: Level,
+    least: LogLevel,
     filter: Filter,
     /// Selected line; `None` follows the newest line.
     selected: Option<Selected>,
@@ -34,23 +34,23 @@ pub(super) struct Logs {
 
 impl Default for Logs {
     fn default() -> Self {
-        Self { least: Level::Plain, filter: Filter::default(), selected: None }
+        Self { least: LogLevel::Plain, filter: Filter::default(), selected: None }
     }
 }
 
 /// Role for the level of a line.
-pub(super) const fn role(level: Level) -> Role {
+pub(super) const fn role(level: LogLevel) -> Role {
     match level {
-        Level::Detail => Role::TextDim,
-        Level::Plain => Role::Text,
-        Level::Care => Role::StateCare,
-        Level::Bad => Role::StateBad,
+        LogLevel::Detail => Role::TextDim,
+        LogLevel::Plain => Role::Text,
+        LogLevel::Care => Role::StateCare,
+        LogLevel::Bad => Role::StateBad,
     }
 }
 
 impl Logs {
     /// Returns true if a line matches every word of the filter. `kind:`, `call:` and `level:` match those parts.
-    fn fits(&self, line: &Line) -> bool {
+    fn fits(&self, line: &LogLine) -> bool {
         self.filter.words().all(|word| match word.split_once(':') {
             Some(("kind", kind)) => line.kind.contains(kind),
             Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
@@ -74,12 +74,12 @@ impl Logs {
     }
 
     /// Lines that match level and filter, newest first.
-    fn lines<'a>(&'a self, known: &'a Known<'_>) -> impl Iterator<Item = &'a Line> {
+    fn lines<'a>(&'a self, known: &'a ScreenContext<'_>) -> impl Iterator<Item = &'a LogLine> {
         known.feed.lines_from(self.least).filter(|line| self.fits(line))
     }
 
     /// Moves the selection. Returns true if the action moves a selection.
-    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+    fn moved(&mut self, action: Action, known: &ScreenContext<'_>, page: usize) -> bool {
         let lines: Vec<Selected> = self.lines(known).map(name).collect();
         let at = self.selected.and_then(|wanted| lines.iter().position(|one| *one == wanted));
         let to = list::moved_from(action, at, lines.len().saturating_sub(1), page);
@@ -94,7 +94,7 @@ impl Logs {
 struct LogPanel<'a> {
     theme: &'a Theme,
     screen: &'a Logs,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for LogPanel<'_> {
@@ -109,9 +109,9 @@ impl Widget for LogPanel<'_> {
         painter.frame(area, &title, &right, Role::BorderFocus);
         let inner = Logs::inside(area);
         let room = usize::from(inner.height);
-        let lines: Vec<&Line> = screen.lines(known).collect();
+        let lines: Vec<&LogLine> = screen.lines(known).collect();
         let skip = screen.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
-        let shown = |one: &&Line| {
+        let shown = |one: &&LogLine| {
             let selected = screen.selected == Some(name(one));
             let text = if selected { Role::Selection } else { role(one.level) };
             let pieces = [
@@ -137,11 +137,11 @@ impl ScreenView for Logs {
         ScreenId::Logs
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         painter.render(LogPanel { theme: painter.theme, screen: self, known }, area);
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         // The top line is the newest, so going there follows the newest.
         if action != Action::Top && self.moved(action, known, usize::from(area.height)) {
             return Some(Vec::new());
@@ -151,16 +151,16 @@ impl ScreenView for Logs {
             Action::Filter => self.filter.open(),
             Action::ShorterRange => {
                 self.least = match self.least {
-                    Level::Detail | Level::Plain => Level::Detail,
-                    Level::Care => Level::Plain,
-                    Level::Bad => Level::Care,
+                    LogLevel::Detail | LogLevel::Plain => LogLevel::Detail,
+                    LogLevel::Care => LogLevel::Plain,
+                    LogLevel::Bad => LogLevel::Care,
                 };
             }
             Action::LongerRange => {
                 self.least = match self.least {
-                    Level::Detail => Level::Plain,
-                    Level::Plain => Level::Care,
-                    Level::Care | Level::Bad => Level::Bad,
+                    LogLevel::Detail => LogLevel::Plain,
+                    LogLevel::Plain => LogLevel::Care,
+                    LogLevel::Care | LogLevel::Bad => LogLevel::Bad,
                 };
             }
             Action::Back if self.selected.is_some() || self.filter.stands() => {
@@ -171,15 +171,18 @@ impl ScreenView for Logs {
                 let call =
                     self.lines(known).find(|line| Some(name(line)) == self.selected).and_then(|line| line.call_id);
                 return Some(match call {
-                    Some(call) => vec![Wish::OpenCall(call)],
+                    Some(call) => vec![ScreenRequest::OpenCall(call)],
                     None => {
-                        vec![Wish::Notice(SafeText::clean("select with j, k; a line of a call opens its details", 60))]
+                        vec![ScreenRequest::Notice(SafeText::clean(
+                            "select with j, k; a line of a call opens its details",
+                            60,
+                        ))]
                     }
                 });
             }
             Action::Copy => {
                 let line = self.lines(known).find(|line| Some(name(line)) == self.selected)?;
-                return Some(vec![Wish::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
+                return Some(vec![ScreenRequest::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
             }
             _ => return None,
         }
@@ -194,14 +197,14 @@ impl ScreenView for Logs {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let inside = Self::inside(area);
         let lines: Vec<(Selected, Option<CallId>)> = self.lines(known).map(|line| (name(line), line.call_id)).collect();
         let first = self.first_shown(lines.iter().map(|(line, _)| *line), lines.len(), usize::from(inside.height));
         let hit = list::row_at(at, inside, first, lines.len()).and_then(|row| lines.get(row));
         match hit {
             // A second click on a line opens its call, as Enter does.
-            Some((line, Some(call))) if self.selected == Some(*line) => vec![Wish::OpenCall(*call)],
+            Some((line, Some(call))) if self.selected == Some(*line) => vec![ScreenRequest::OpenCall(*call)],
             Some((line, _)) => {
                 self.selected = Some(*line);
                 Vec::new()
@@ -210,7 +213,7 @@ impl ScreenView for Logs {
         }
     }
 
-    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+    fn wheel(&mut self, _at: Position, down: bool, known: &ScreenContext<'_>, _area: Rect) {
         for _ in 0..3 {
             self.moved(if down { Action::Down } else { Action::Up }, known, 1);
         }

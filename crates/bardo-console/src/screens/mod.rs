@@ -1,10 +1,9 @@
 //! Screens of the console, one file each, behind the [`ScreenView`] trait. A screen keeps the operator's state
-//! (selection, filter, typed text) and reads everything else from [`Known`]. It draws into an area of any size and
-//! answers keys with wishes. It sends nothing and does not access the terminal.
+//! (selection, filter, typed text) and reads everything else from [`ScreenContext`]. It draws into an area of any size and
+//! answers keys with requests. It sends nothing and does not access the terminal.
 //!
 //! To add a screen, write a type that implements [`ScreenView`] and add it to [`Screens::new`].
 
-mod ask;
 mod audit;
 mod filter;
 mod form;
@@ -14,6 +13,7 @@ mod logs;
 mod network;
 mod orders;
 mod portfolio;
+mod screen_dialog;
 mod tools;
 mod trade;
 
@@ -145,7 +145,7 @@ impl ScreenId {
 /// Data that a screen may read. While the view is frozen, page, feed and snapshot are those of that moment, and so is
 /// the time that they are drawn for.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct ScreenContext<'a> {
     /// Session time for everything displayed, in milliseconds since the Unix epoch. Frozen with the view.
     pub now_millis: u64,
     /// Session time that is never frozen, in milliseconds since the Unix epoch; for the time left of requests and
@@ -177,7 +177,7 @@ pub struct Known<'a> {
     pub away: Option<&'a Summary>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ScreenContext<'a> {
     /// Returns true if a recording is being played.
     pub fn replayed(&self) -> bool {
         self.money == Some(Money::Replay)
@@ -223,7 +223,7 @@ impl<'a> Known<'a> {
 
 /// Request of a screen to the console.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Wish {
+pub enum ScreenRequest {
     /// Sends a command. A ticket in it is made with [`ticket`].
     Send(Box<Command>),
     /// Copies text to the clipboard.
@@ -260,7 +260,7 @@ pub enum Wish {
 
 /// Reply to a command of a screen.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Heard {
+pub enum CommandReply {
     /// The call started and has this id.
     Began(CallId),
     /// The call ended with this response.
@@ -270,29 +270,29 @@ pub enum Heard {
 }
 
 /// Notice about the end of a call, for screens that keep no other record of it. Empty for other replies.
-fn said(heard: &Heard) -> Vec<Wish> {
-    let Heard::Reply(response) = heard else { return Vec::new() };
+fn said(heard: &CommandReply) -> Vec<ScreenRequest> {
+    let CommandReply::Reply(response) = heard else { return Vec::new() };
     let words = response.explanation.as_deref().unwrap_or("");
     let mark = if response.error.is_some() { "✕" } else { "✓" };
-    vec![Wish::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]
+    vec![ScreenRequest::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]
 }
 
 /// Copies the hash of the newest transaction of a call, else the call's own id.
-fn copied(call: &CallSeen) -> Wish {
+fn copied(call: &CallSeen) -> ScreenRequest {
     let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
-    Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))
+    ScreenRequest::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))
 }
 
 /// Copies the block explorer address of the newest transaction of a call, because a line may have no room for all of
 /// it. On a devnet the address is the console's own page, so the details of the call are opened instead.
-fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
+fn look_at(call: &CallSeen, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
     let Some(link) = call_details::link(call, known.page) else {
-        return vec![Wish::Notice(SafeText::clean("no transaction was sent", 60))];
+        return vec![ScreenRequest::Notice(SafeText::clean("no transaction was sent", 60))];
     };
-    let notice = Wish::Notice(SafeText::clean(&link, 200));
+    let notice = ScreenRequest::Notice(SafeText::clean(&link, 200));
     match link.starts_with(call_details::OWN_PAGES) {
-        true => vec![notice, Wish::OpenCall(call.call_id)],
-        false => vec![Wish::Copy(link), notice],
+        true => vec![notice, ScreenRequest::OpenCall(call.call_id)],
+        false => vec![ScreenRequest::Copy(link), notice],
     }
 }
 
@@ -314,11 +314,11 @@ pub trait ScreenView: Debug + Send {
     fn id(&self) -> ScreenId;
 
     /// Draws the screen. Works at any size and shows where something does not fit.
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect);
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect);
 
     /// Handles an action of the page context. `area` is where the screen is drawn. `None` if the action has no meaning
     /// here and the caller may handle it.
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>>;
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>>;
 
     /// Filter of the list; `None` if the screen has no list to filter at the moment.
     fn filter(&self) -> Option<&Filter> {
@@ -343,7 +343,7 @@ pub trait ScreenView: Debug + Send {
 
     /// Handles a key in the text field, including Esc, Enter, Tab and the arrows. Returns false if the key was not
     /// used.
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, _wishes: &mut Vec<ScreenRequest>) -> bool {
         self.filter_mut().is_some_and(|filter| filter.key(key))
     }
 
@@ -355,28 +355,28 @@ pub trait ScreenView: Debug + Send {
     }
 
     /// Handles a click at a position inside `area`.
-    fn click(&mut self, _at: Position, _known: &Known<'_>, _area: Rect) -> Vec<Wish> {
+    fn click(&mut self, _at: Position, _known: &ScreenContext<'_>, _area: Rect) -> Vec<ScreenRequest> {
         Vec::new()
     }
 
     /// Handles the mouse wheel at a position inside `area`.
-    fn wheel(&mut self, _at: Position, _down: bool, _known: &Known<'_>, _area: Rect) {}
+    fn wheel(&mut self, _at: Position, _down: bool, _known: &ScreenContext<'_>, _area: Rect) {}
 
     /// Handles a reply to a command of this screen; `count` is that of the ticket.
-    fn hear(&mut self, _count: u32, _heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+    fn hear(&mut self, _count: u32, _heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         Vec::new()
     }
 
     /// Called when the screen comes to the front.
-    fn shown(&mut self, _known: &Known<'_>) -> Vec<Wish> {
+    fn shown(&mut self, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         Vec::new()
     }
 
     /// Called when no layer covers the screen any more, so that its own dialog restarts the guard time.
-    fn uncovered(&mut self, _known: &Known<'_>) {}
+    fn uncovered(&mut self, _known: &ScreenContext<'_>) {}
 
     /// Called about once a second, and at the time of [`Self::wakes_at`].
-    fn tick(&mut self, _known: &Known<'_>) -> Vec<Wish> {
+    fn tick(&mut self, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         Vec::new()
     }
 

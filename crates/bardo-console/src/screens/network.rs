@@ -9,7 +9,7 @@ use ratatui::widgets::{Sparkline, Widget};
 use serde_json::{Value, json};
 
 use super::filter::Filter;
-use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
 use crate::painter::{Painter, StyledText, line, styled_width};
@@ -53,7 +53,7 @@ struct Health {
 
 /// Panels of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Panel {
+enum NetworkPanel {
     #[default]
     Chains,
     Markets,
@@ -63,7 +63,7 @@ enum Panel {
 /// State of screen 7.
 #[derive(Debug, Default)]
 pub struct NetworkScreen {
-    focus: Panel,
+    focus: NetworkPanel,
     offset: usize,
     control: usize,
     zoomed: bool,
@@ -74,7 +74,7 @@ pub struct NetworkScreen {
 }
 
 /// Row of the market list.
-enum Market<'k> {
+enum MarketRow<'k> {
     /// Name of a chain, as the heading of its rows.
     Chain(String),
     Token(&'k ChainPage, usize),
@@ -93,7 +93,7 @@ fn mark_of(condition: &str) -> (&'static str, Role) {
 }
 
 /// Controls of the devnet: label and command. Empty on any other network.
-fn controls(known: &Known<'_>) -> Vec<(String, DevnetControl)> {
+fn controls(known: &ScreenContext<'_>) -> Vec<(String, DevnetControl)> {
     let Some(network) = known.page.network.as_ref().filter(|network| network.money == Money::Play) else {
         return Vec::new();
     };
@@ -114,29 +114,29 @@ fn controls(known: &Known<'_>) -> Vec<(String, DevnetControl)> {
     all
 }
 
-fn markets<'k>(known: &Known<'k>) -> Vec<Market<'k>> {
+fn markets<'k>(known: &ScreenContext<'k>) -> Vec<MarketRow<'k>> {
     let mut all = Vec::new();
     for (at, chain) in known.page.chains.iter().enumerate() {
         let identity = known.page.network.as_ref().and_then(|network| network.chains.get(at));
         let name = identity.map_or(String::new(), |identity| identity.name.to_string());
-        all.push(Market::Chain(name));
-        all.extend((0..chain.tokens.len()).map(|token| Market::Token(chain, token)));
+        all.push(MarketRow::Chain(name));
+        all.extend((0..chain.tokens.len()).map(|token| MarketRow::Token(chain, token)));
         if !chain.pools.is_empty() {
-            all.push(Market::Pools);
+            all.push(MarketRow::Pools);
         }
-        all.extend(chain.pools.iter().map(Market::Pool));
+        all.extend(chain.pools.iter().map(MarketRow::Pool));
     }
     all
 }
 
 impl NetworkScreen {
-    fn plan(&self, known: &Known<'_>, area: Rect) -> (Rect, Rect, Rect) {
+    fn plan(&self, known: &ScreenContext<'_>, area: Rect) -> (Rect, Rect, Rect) {
         let none = Rect { width: 0, height: 0, ..area };
         if self.zoomed {
             return match self.focus {
-                Panel::Chains => (area, none, none),
-                Panel::Markets => (none, area, none),
-                Panel::Controls => (none, none, area),
+                NetworkPanel::Chains => (area, none, none),
+                NetworkPanel::Markets => (none, area, none),
+                NetworkPanel::Controls => (none, none, area),
             };
         }
         let controls = u16::try_from(controls(known).len()).unwrap_or(0);
@@ -155,18 +155,18 @@ impl NetworkScreen {
     }
 
     /// Market rows that match the filter, with their headings.
-    fn fitting<'k>(&self, known: &Known<'k>) -> Vec<Market<'k>> {
+    fn fitting<'k>(&self, known: &ScreenContext<'k>) -> Vec<MarketRow<'k>> {
         let mut chain = String::new();
-        let mut kept: Vec<Market<'k>> = Vec::new();
+        let mut kept: Vec<MarketRow<'k>> = Vec::new();
         for row in markets(known) {
             let words = match &row {
-                Market::Chain(name) => {
+                MarketRow::Chain(name) => {
                     chain.clone_from(name);
                     None
                 }
-                Market::Pools => None,
-                Market::Token(page, at) => page.tokens.get(*at).map(|token| format!("{chain} {}", token.symbol)),
-                Market::Pool(pool) => Some(format!("{chain} {}/{}", pool.base, pool.quote)),
+                MarketRow::Pools => None,
+                MarketRow::Token(page, at) => page.tokens.get(*at).map(|token| format!("{chain} {}", token.symbol)),
+                MarketRow::Pool(pool) => Some(format!("{chain} {}/{}", pool.base, pool.quote)),
             };
             if words.is_none_or(|words| self.filter.lets(&words)) {
                 kept.push(row);
@@ -177,9 +177,9 @@ impl NetworkScreen {
             let mut below = false;
             for at in (0..kept.len()).rev() {
                 match kept.get(at) {
-                    Some(Market::Token(..) | Market::Pool(_)) => below = true,
-                    Some(Market::Pools) if matches!(kept.get(at + 1), Some(Market::Pool(_))) => {}
-                    Some(Market::Chain(_)) if below => below = false,
+                    Some(MarketRow::Token(..) | MarketRow::Pool(_)) => below = true,
+                    Some(MarketRow::Pools) if matches!(kept.get(at + 1), Some(MarketRow::Pool(_))) => {}
+                    Some(MarketRow::Chain(_)) if below => below = false,
                     _ => drop(kept.remove(at)),
                 }
             }
@@ -187,13 +187,13 @@ impl NetworkScreen {
         kept
     }
 
-    fn ask(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn ask(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if known.ready.is_none() || known.machine_millis < self.asked_at.saturating_add(ASK_EVERY_MILLIS) {
             return Vec::new();
         }
         self.asked_at = known.machine_millis;
         self.sent = self.sent.wrapping_add(1);
-        vec![Wish::Send(Box::new(Command::Call {
+        vec![ScreenRequest::Send(Box::new(Command::Call {
             ticket: ticket(ScreenId::Network, self.sent),
             tool: "get_chain_status".to_owned(),
             params: json!({}),
@@ -230,23 +230,23 @@ impl NetworkScreen {
         }
     }
 
-    fn run(&self, known: &Known<'_>) -> Vec<Wish> {
-        let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
+    fn run(&self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let notice = |words: &str| vec![ScreenRequest::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
             return notice("this console is read-only: it cannot change anything");
         }
         let all = controls(known);
         match all.get(self.control.min(all.len().saturating_sub(1))) {
             Some((words, control)) => {
-                let mut wishes = vec![Wish::Send(Box::new(Command::Devnet(*control)))];
-                wishes.extend(notice(words));
-                wishes
+                let mut requests = vec![ScreenRequest::Send(Box::new(Command::Devnet(*control)))];
+                requests.extend(notice(words));
+                requests
             }
             None => notice("no controls: this is not a devnet"),
         }
     }
 
-    fn chain_rows(&self, known: &Known<'_>, columns: usize) -> Vec<Row> {
+    fn chain_rows(&self, known: &ScreenContext<'_>, columns: usize) -> Vec<Row> {
         let mut all = Vec::new();
         let longest =
             known.page.network.iter().flat_map(|network| &network.chains).map(|chain| chain.name.width()).max();
@@ -379,7 +379,7 @@ fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rec
         (FeedPrice::None(why), _) => (format!("no price: {why}"), "!", Role::StateCare),
     };
     let pieces = vec![
-        (format!("  {} ", super::ask::column(token.symbol.as_str(), 10)), Role::Text),
+        (format!("  {} ", super::screen_dialog::column(token.symbol.as_str(), 10)), Role::Text),
         (format!("{price:>14} {mark} "), role),
     ];
     painter.pieces(place, &cut(&pieces, usize::from(place.width)));
@@ -440,7 +440,7 @@ fn pool_columns(width: u16) -> [Column; 5] {
 struct ChainsPanel<'a> {
     theme: &'a Theme,
     screen: &'a NetworkScreen,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for ChainsPanel<'_> {
@@ -449,7 +449,7 @@ impl Widget for ChainsPanel<'_> {
         let painter = &mut Painter { buffer, theme };
         let name =
             known.page.network.as_ref().map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
-        let inner = list::framed(painter, area, screen.focus == Panel::Chains, &name, &[]);
+        let inner = list::framed(painter, area, screen.focus == NetworkPanel::Chains, &name, &[]);
         rows(painter, inner, &wrapped(screen.chain_rows(known, inner.width.into()), inner.width.into()));
     }
 }
@@ -458,7 +458,7 @@ impl Widget for ChainsPanel<'_> {
 struct MarketPanel<'a> {
     theme: &'a Theme,
     screen: &'a NetworkScreen,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for MarketPanel<'_> {
@@ -472,20 +472,20 @@ impl Widget for MarketPanel<'_> {
         if all.len() > visible && visible > 0 {
             right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
         }
-        let inner = list::framed(painter, area, screen.focus == Panel::Markets, "Prices and pools", &right);
+        let inner = list::framed(painter, area, screen.focus == NetworkPanel::Markets, "Prices and pools", &right);
         let mut pools = Vec::new();
         for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
             let place = line(inner, at);
             match row {
-                Market::Chain(name) => drop(painter.pieces(
+                MarketRow::Chain(name) => drop(painter.pieces(
                     place,
                     &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
                 )),
-                Market::Token(chain, token) => token_row(painter, chain, *token, place),
-                Market::Pools | Market::Pool(_) => {
+                MarketRow::Token(chain, token) => token_row(painter, chain, *token, place),
+                MarketRow::Pools | MarketRow::Pool(_) => {
                     let cells = match row {
-                        Market::Pool(pool) => pool_row(pool),
-                        Market::Pools | Market::Chain(_) | Market::Token(..) => pool_headings(),
+                        MarketRow::Pool(pool) => pool_row(pool),
+                        MarketRow::Pools | MarketRow::Chain(_) | MarketRow::Token(..) => pool_headings(),
                     };
                     pools.push((at, cells));
                 }
@@ -504,7 +504,7 @@ impl Widget for MarketPanel<'_> {
 struct ControlsPanel<'a> {
     theme: &'a Theme,
     screen: &'a NetworkScreen,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for ControlsPanel<'_> {
@@ -514,12 +514,12 @@ impl Widget for ControlsPanel<'_> {
         let all = controls(known);
         let selected = screen.control.min(all.len().saturating_sub(1));
         let right = [("Enter runs it".to_owned(), Role::TextDim)];
-        let inner = list::framed(painter, area, screen.focus == Panel::Controls, "Devnet controls", &right);
+        let inner = list::framed(painter, area, screen.focus == NetworkPanel::Controls, "Devnet controls", &right);
         let visible = usize::from(inner.height);
         let offset = (selected + 1).saturating_sub(visible);
         painter.scrollbar(area, all.len(), visible, offset);
         for (at, (index, (words, _))) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
-            let here = index == selected && screen.focus == Panel::Controls;
+            let here = index == selected && screen.focus == NetworkPanel::Controls;
             let role = if here { Role::Selection } else { Role::Text };
             let mark = if here { "▸ " } else { "  " };
             let hidden = all.len().saturating_sub(visible);
@@ -538,7 +538,7 @@ impl ScreenView for NetworkScreen {
         ScreenId::Network
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (chains, market, below) = self.plan(known, area);
         if !chains.is_empty() {
             painter.render(ChainsPanel { theme: painter.theme, screen: self, known }, chains);
@@ -551,13 +551,13 @@ impl ScreenView for NetworkScreen {
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let (_, market, _) = self.plan(known, area);
         let page = usize::from(market.height.saturating_sub(2)).max(2);
         let rows = self.fitting(known).len();
         let (at, last) = match self.focus {
-            Panel::Controls => (&mut self.control, controls(known).len().saturating_sub(1)),
-            Panel::Chains | Panel::Markets => (&mut self.offset, rows.saturating_sub(page)),
+            NetworkPanel::Controls => (&mut self.control, controls(known).len().saturating_sub(1)),
+            NetworkPanel::Chains | NetworkPanel::Markets => (&mut self.offset, rows.saturating_sub(page)),
         };
         if let Some(to) = list::moved(action, *at, last, page) {
             *at = to;
@@ -567,19 +567,19 @@ impl ScreenView for NetworkScreen {
             Action::NextPanel | Action::PreviousPanel => {
                 let next = action == Action::NextPanel;
                 self.focus = match (self.focus, next) {
-                    (Panel::Chains, true) | (Panel::Controls, false) => Panel::Markets,
-                    (Panel::Markets, true) | (Panel::Chains, false) => Panel::Controls,
-                    (Panel::Controls, true) | (Panel::Markets, false) => Panel::Chains,
+                    (NetworkPanel::Chains, true) | (NetworkPanel::Controls, false) => NetworkPanel::Markets,
+                    (NetworkPanel::Markets, true) | (NetworkPanel::Chains, false) => NetworkPanel::Controls,
+                    (NetworkPanel::Controls, true) | (NetworkPanel::Markets, false) => NetworkPanel::Chains,
                 };
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Back if self.filter.stands() => self.filter.clear(),
             Action::Filter => {
-                self.focus = Panel::Markets;
+                self.focus = NetworkPanel::Markets;
                 self.filter.open();
             }
-            Action::Open if self.focus == Panel::Controls => return Some(self.run(known)),
+            Action::Open if self.focus == NetworkPanel::Controls => return Some(self.run(known)),
             Action::Open => return Some(self.ask(known)),
             _ => return None,
         }
@@ -594,11 +594,11 @@ impl ScreenView for NetworkScreen {
         Some(&mut self.filter)
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let (chains, market, below) = self.plan(known, area);
         if below.contains(at) {
-            let again = self.focus == Panel::Controls;
-            self.focus = Panel::Controls;
+            let again = self.focus == NetworkPanel::Controls;
+            self.focus = NetworkPanel::Controls;
             let count = controls(known).len();
             let visible = usize::from(below.height.saturating_sub(2));
             let first = list::first_shown(self.control.min(count.saturating_sub(1)), visible);
@@ -611,15 +611,15 @@ impl ScreenView for NetworkScreen {
                 self.control = row;
             }
         } else if market.contains(at) {
-            self.focus = Panel::Markets;
+            self.focus = NetworkPanel::Markets;
         } else if chains.contains(at) {
-            self.focus = Panel::Chains;
+            self.focus = NetworkPanel::Chains;
             return self.ask(known);
         }
         Vec::new()
     }
 
-    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+    fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
         let (_, market, below) = self.plan(known, area);
         let step = |value: usize, last: usize, by: usize| {
             if down { (value + by).min(last) } else { value.saturating_sub(by) }
@@ -632,8 +632,8 @@ impl ScreenView for NetworkScreen {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
-        if let Heard::Reply(response) = heard
+    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let CommandReply::Reply(response) = heard
             && let Some(data) = &response.data
         {
             self.learn(data);
@@ -641,13 +641,13 @@ impl ScreenView for NetworkScreen {
         Vec::new()
     }
 
-    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         self.ask(known)
     }
 
     /// Queries health again while the screen is in front; without motion only a key does. A recording has no chains to
     /// query.
-    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         if known.motion && known.money != Some(Money::Replay) { self.ask(known) } else { Vec::new() }
     }
 }

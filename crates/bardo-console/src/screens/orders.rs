@@ -6,9 +6,9 @@ use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
-use super::ask::{Ask, Asked, Way};
 use super::filter::{Filter, since};
-use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
+use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::call_details::transaction_link;
@@ -38,7 +38,7 @@ const HOW: &[&str] = &[
 
 /// Entry of the list, with the time of its first event in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
-enum Entry<'k> {
+enum OrderRow<'k> {
     Auction(u64, &'k OrderUpdate),
     Bridge(u64, &'k IntentUpdate),
 }
@@ -55,11 +55,11 @@ pub struct Orders {
     chosen: Option<B256>,
     filter: Filter,
     zoomed: bool,
-    ask: Option<Ask<Then>>,
+    ask: Option<ScreenDialog<Then>>,
     sent: u32,
 }
 
-impl Entry<'_> {
+impl OrderRow<'_> {
     fn at(&self) -> u64 {
         match self {
             Self::Auction(at, _) | Self::Bridge(at, _) => *at,
@@ -120,16 +120,16 @@ impl Entry<'_> {
 }
 
 /// Card model of an entry.
-enum Model {
+enum OrderCardModel {
     Auction(OrderModel),
     Bridge(BridgeModel),
 }
 
-impl Model {
-    fn of(entry: Entry<'_>) -> Self {
+impl OrderCardModel {
+    fn of(entry: OrderRow<'_>) -> Self {
         match entry {
-            Entry::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
-            Entry::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
+            OrderRow::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
+            OrderRow::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
         }
     }
 
@@ -140,7 +140,7 @@ impl Model {
         }
     }
 
-    fn line(&self, now: Moment) -> widgets::paint::Line {
+    fn line(&self, now: Moment) -> widgets::paint::CardLine {
         match self {
             Self::Auction(model) => model.line(now),
             Self::Bridge(model) => model.line(now),
@@ -168,12 +168,12 @@ enum Unavailable {
 
 impl Orders {
     /// Entries that match the filter: open ones first, each group newest first.
-    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+    fn entries<'k>(&self, known: &ScreenContext<'k>) -> Vec<OrderRow<'k>> {
         let wanted: Vec<String> = self.filter.words().collect();
-        let auctions = known.feed.orders.iter().map(|(at, order)| Entry::Auction(*at, order));
-        let bridges = known.feed.intents.iter().map(|(at, intent)| Entry::Bridge(*at, intent));
+        let auctions = known.feed.orders.iter().map(|(at, order)| OrderRow::Auction(*at, order));
+        let bridges = known.feed.intents.iter().map(|(at, intent)| OrderRow::Bridge(*at, intent));
         // The texts are built only if there is a filter.
-        let fits = |entry: &Entry<'_>| {
+        let fits = |entry: &OrderRow<'_>| {
             wanted.is_empty() || {
                 let words = entry.words().to_lowercase();
                 wanted.iter().all(|word| match word.strip_prefix("since:") {
@@ -187,19 +187,19 @@ impl Orders {
         all
     }
 
-    fn selected<'k>(&self, known: &Known<'k>) -> Option<Entry<'k>> {
+    fn selected<'k>(&self, known: &ScreenContext<'k>) -> Option<OrderRow<'k>> {
         let all = self.entries(known);
         all.get(self.row(&all)).copied()
     }
 
     /// Row of the selected entry.
-    fn row(&self, all: &[Entry<'_>]) -> usize {
+    fn row(&self, all: &[OrderRow<'_>]) -> usize {
         let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
         chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
     }
 
-    fn choose(&mut self, row: usize, known: &Known<'_>) {
-        self.chosen = self.entries(known).get(row).map(Entry::hash);
+    fn choose(&mut self, row: usize, known: &ScreenContext<'_>) {
+        self.chosen = self.entries(known).get(row).map(OrderRow::hash);
         self.selected = row;
     }
 
@@ -220,7 +220,7 @@ impl Orders {
 
     /// Confirmation dialog for the action that an entry allows, or the reason why there is none. Tools that this build
     /// does not have are not offered.
-    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, Unavailable> {
+    fn question(&self, entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Result<ScreenDialog<Then>, Unavailable> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
             let mut params = Map::new();
@@ -235,7 +235,7 @@ impl Orders {
             Value::Object(params)
         };
         match entry {
-            Entry::Auction(_, order) => {
+            OrderRow::Auction(_, order) => {
                 if order.status.is_final() {
                     return Err(Unavailable::OrderOver);
                 }
@@ -256,10 +256,10 @@ impl Orders {
                     ),
                 ];
                 let then = (tool, params(tool, hash, order.chain_id.to_string()));
-                let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
-                Ok(Ask::new("Cancel this order?", facts, vec![way]))
+                let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                Ok(ScreenDialog::new("Cancel this order?", facts, vec![way]))
             }
-            Entry::Bridge(_, intent) => {
+            OrderRow::Bridge(_, intent) => {
                 if is_over(intent) {
                     return Err(Unavailable::BridgeOver);
                 }
@@ -283,8 +283,8 @@ impl Orders {
                         Row::new("A relayer may lock the funds first.", Role::Dialog),
                     ];
                     let then = (tool, params(tool, id, intent.source_chain.to_string()));
-                    let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
-                    return Ok(Ask::new("Cancel this bridge order?", facts, vec![way]));
+                    let way = DialogOption { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                    return Ok(ScreenDialog::new("Cancel this bridge order?", facts, vec![way]));
                 }
                 if intent.status != IntentStatus::Expired {
                     return Err(Unavailable::NotExpired);
@@ -303,22 +303,22 @@ impl Orders {
                     Row::new("settler ", Role::TextDim).then(intent.settler.to_string(), Role::Dialog),
                 ];
                 let then = (tool, params(tool, id, intent.source_chain.to_string()));
-                let way = Way { letter: 'r', words: "refund it".to_owned(), then };
-                Ok(Ask::new("Refund this bridge order?", facts, vec![way]))
+                let way = DialogOption { letter: 'r', words: "refund it".to_owned(), then };
+                Ok(ScreenDialog::new("Refund this bridge order?", facts, vec![way]))
             }
         }
     }
 
     /// Copies the address of the entry's transaction and shows it.
-    fn look_at(entry: Entry<'_>, known: &Known<'_>) -> Vec<Wish> {
-        let notice = |words: &str| Wish::Notice(SafeText::clean(words, 200));
+    fn look_at(entry: OrderRow<'_>, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let notice = |words: &str| ScreenRequest::Notice(SafeText::clean(words, 200));
         let Some(place) = entry.settled() else { return vec![notice("it has no transaction on chain yet")] };
         let link = transaction_link(place.chain_id, place.hash, known.page);
-        vec![Wish::Copy(link.clone()), notice(&link)]
+        vec![ScreenRequest::Copy(link.clone()), notice(&link)]
     }
 
-    fn ask_about(&mut self, known: &Known<'_>) -> Vec<Wish> {
-        let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
+    fn ask_about(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        let notice = |words: &str| vec![ScreenRequest::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
             return notice("this console is read-only: it cannot change anything");
         }
@@ -333,17 +333,17 @@ impl Orders {
         }
     }
 
-    fn settle(&mut self, asked: Asked<Then>) -> Vec<Wish> {
+    fn settle(&mut self, asked: DialogOutcome<Then>) -> Vec<ScreenRequest> {
         match asked {
-            Asked::Open => Vec::new(),
-            Asked::Closed => {
+            DialogOutcome::Open => Vec::new(),
+            DialogOutcome::Closed => {
                 self.ask = None;
                 Vec::new()
             }
-            Asked::Do((tool, params)) => {
+            DialogOutcome::Do((tool, params)) => {
                 self.ask = None;
                 self.sent = self.sent.wrapping_add(1);
-                vec![Wish::Send(Box::new(Command::Call {
+                vec![ScreenRequest::Send(Box::new(Command::Call {
                     ticket: ticket(ScreenId::Orders, self.sent),
                     tool: tool.to_owned(),
                     params,
@@ -359,7 +359,7 @@ impl Orders {
 struct OrderDetails<'a> {
     theme: &'a Theme,
     screen: &'a Orders,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for OrderDetails<'_> {
@@ -369,11 +369,11 @@ impl Widget for OrderDetails<'_> {
         let (now, all) = (known.moment(), screen.entries(known));
         let selected = screen.row(&all);
         if let Some(entry) = all.get(selected) {
-            let mut model = Model::of(*entry);
+            let mut model = OrderCardModel::of(*entry);
             let open = if screen.zoomed { "all orders" } else { "details" };
             let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
             // The card fills its area; the curve gets the spare lines.
-            if let Model::Auction(order) = &mut model {
+            if let OrderCardModel::Auction(order) = &mut model {
                 order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
                 let lines = OrderCard::new(order, painter.theme, now).keys(keys).height(area.width);
                 let spare = area.height.saturating_sub(lines);
@@ -398,7 +398,7 @@ impl Widget for OrderDetails<'_> {
 struct OrderList<'a> {
     theme: &'a Theme,
     screen: &'a Orders,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for OrderList<'_> {
@@ -421,7 +421,7 @@ impl Widget for OrderList<'_> {
             }
             // One blank between the two marks, which may look alike.
             let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
-            one_line(painter, place, Model::of(*entry).line(now), now);
+            one_line(painter, place, OrderCardModel::of(*entry).line(now), now);
         }
         if all.is_empty() {
             let words = if screen.filter.stands() {
@@ -445,7 +445,7 @@ impl ScreenView for Orders {
         ScreenId::Orders
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (list, details) = self.plan(self.entries(known).len(), area);
         if list.height >= 2 && list.width >= 4 {
             painter.render(OrderList { theme: painter.theme, screen: self, known }, list);
@@ -456,7 +456,7 @@ impl ScreenView for Orders {
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let all = self.entries(known);
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));
         let page = usize::from(self.plan(all.len(), area).0.height.saturating_sub(2)).max(2);
@@ -470,7 +470,7 @@ impl ScreenView for Orders {
             Action::Back if self.filter.stands() => self.filter.clear(),
             Action::Filter => self.filter.open(),
             Action::CancelSelected => return Some(self.ask_about(known)),
-            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash().to_string())]),
+            Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.hash().to_string())]),
             Action::Explorer => return Some(Self::look_at(self.selected(known)?, known)),
             _ => return None,
         }
@@ -489,10 +489,10 @@ impl ScreenView for Orders {
         self.filter.typing() || self.ask.is_some()
     }
 
-    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         if let Some(ask) = &mut self.ask {
             let asked = ask.key(key, known.machine_millis);
-            wishes.extend(self.settle(asked));
+            requests.extend(self.settle(asked));
             return true;
         }
         // A changed filter selects the first matching row.
@@ -500,7 +500,7 @@ impl ScreenView for Orders {
         self.filter.key(key)
     }
 
-    fn uncovered(&mut self, known: &Known<'_>) {
+    fn uncovered(&mut self, known: &ScreenContext<'_>) {
         if let Some(ask) = &mut self.ask {
             ask.uncovered(known.machine_millis);
         }
@@ -513,7 +513,7 @@ impl ScreenView for Orders {
         }
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         if let Some(ask) = &mut self.ask {
             let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
@@ -538,13 +538,13 @@ impl ScreenView for Orders {
         Vec::new()
     }
 
-    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+    fn wheel(&mut self, _at: Position, down: bool, known: &ScreenContext<'_>, _area: Rect) {
         let all = self.entries(known);
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));
         self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) }, known);
     }
 
-    fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+    fn hear(&mut self, _count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         super::said(&heard)
     }
 }

@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use spent::spent_rows;
 
-use super::ask::{Ask, Asked, Way, column};
 use super::filter::Filter;
-use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
+use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, column};
+use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::trades;
 use crate::theme::{Role, Theme};
 use crate::widgets::Moment;
-use crate::widgets::chart::{LineChart, Range};
+use crate::widgets::chart::{LineChart, TimeRange};
 use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
@@ -32,7 +32,7 @@ const SIDE_BY_SIDE: u16 = 100;
 
 /// Panels of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Panel {
+enum PortfolioPanel {
     #[default]
     Holdings,
     Allowances,
@@ -42,13 +42,13 @@ enum Panel {
 /// State of screen 4.
 #[derive(Debug, Default)]
 pub struct Portfolio {
-    focus: Panel,
+    focus: PortfolioPanel,
     offset: usize,
     selected: usize,
-    range: Range,
+    range: TimeRange,
     zoomed: bool,
     filter: Filter,
-    ask: Option<Ask<Value>>,
+    ask: Option<ScreenDialog<Value>>,
     sent: u32,
 }
 
@@ -67,19 +67,19 @@ fn framed_lines(rows: usize) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX).max(1).saturating_add(2)
 }
 
-fn moment(known: &Known<'_>) -> Moment {
+fn moment(known: &ScreenContext<'_>) -> Moment {
     Moment { millis: known.now_millis, motion: known.motion }
 }
 
 impl Portfolio {
-    fn plan(&self, known: &Known<'_>, area: Rect) -> Plan {
+    fn plan(&self, known: &ScreenContext<'_>, area: Rect) -> Plan {
         let none = Rect { width: 0, height: 0, ..area };
         let mut plan = Plan { holdings: none, allowances: none, curve: none, gas: none, spent: Vec::new() };
         if self.zoomed {
             match self.focus {
-                Panel::Holdings => plan.holdings = area,
-                Panel::Allowances => plan.allowances = area,
-                Panel::Curve => plan.curve = area,
+                PortfolioPanel::Holdings => plan.holdings = area,
+                PortfolioPanel::Allowances => plan.allowances = area,
+                PortfolioPanel::Curve => plan.curve = area,
             }
             return plan;
         }
@@ -110,13 +110,13 @@ impl Portfolio {
         plan
     }
 
-    fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceState> {
+    fn allowance<'k>(&self, known: &ScreenContext<'k>) -> Option<&'k AllowanceState> {
         let all = self.allowances(known);
         all.get(self.selected.min(all.len().saturating_sub(1))).copied()
     }
 
     /// Allowances that match the filter.
-    fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceState> {
+    fn allowances<'k>(&self, known: &ScreenContext<'k>) -> Vec<&'k AllowanceState> {
         let all = known.snapshot.map(|snapshot| snapshot.allowances.rows.as_slice()).unwrap_or_default();
         let fits = |one: &&AllowanceState| {
             let who = one.label.as_ref().map_or("", SafeText::as_str);
@@ -126,26 +126,26 @@ impl Portfolio {
     }
 
     /// Holdings that match the filter, below the heading of their chain.
-    fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<Held<'k>> {
+    fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<HoldingRow<'k>> {
         let mut chain = String::new();
-        let mut kept: Vec<Held<'k>> = Vec::new();
+        let mut kept: Vec<HoldingRow<'k>> = Vec::new();
         for row in holding_rows(snapshot) {
             match &row {
-                Held::Chain(name, ..) => {
+                HoldingRow::Chain(name, ..) => {
                     chain = name.to_string();
                     // A chain without matching tokens has no heading.
-                    kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+                    kept.pop_if(|last| self.filter.stands() && matches!(last, HoldingRow::Chain(..)));
                 }
-                Held::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
-                Held::Token(..) => {}
+                HoldingRow::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
+                HoldingRow::Token(..) => {}
             }
             kept.push(row);
         }
-        kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+        kept.pop_if(|last| self.filter.stands() && matches!(last, HoldingRow::Chain(..)));
         kept
     }
 
-    fn ask_to_revoke(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn ask_to_revoke(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(allowance) = self.allowance(known) else { return vec![notice("no allowance is selected")] };
         if known.watch_only {
             return vec![notice("this console is read-only: it cannot change anything")];
@@ -163,19 +163,19 @@ impl Portfolio {
             "chain": allowance.chain_id.to_string(),
             "spender": allowance.spender.to_string(),
         });
-        let way = Way { letter: 'r', words: "revoke it".to_owned(), then: params };
-        self.ask = Some(Ask::new("Revoke this allowance?", facts, vec![way]).opened(known.machine_millis));
+        let way = DialogOption { letter: 'r', words: "revoke it".to_owned(), then: params };
+        self.ask = Some(ScreenDialog::new("Revoke this allowance?", facts, vec![way]).opened(known.machine_millis));
         Vec::new()
     }
 
-    fn settle(&mut self, asked: Asked<Value>) -> Vec<Wish> {
+    fn settle(&mut self, asked: DialogOutcome<Value>) -> Vec<ScreenRequest> {
         match asked {
-            Asked::Open => Vec::new(),
-            Asked::Closed => {
+            DialogOutcome::Open => Vec::new(),
+            DialogOutcome::Closed => {
                 self.ask = None;
                 Vec::new()
             }
-            Asked::Do(params) => {
+            DialogOutcome::Do(params) => {
                 self.ask = None;
                 self.sent = self.sent.wrapping_add(1);
                 let command = Command::Call {
@@ -185,18 +185,18 @@ impl Portfolio {
                     dry_run: false,
                     idempotency_key: None,
                 };
-                vec![Wish::Send(Box::new(command)), notice("revocation requested; its card is on Live")]
+                vec![ScreenRequest::Send(Box::new(command)), notice("revocation requested; its card is on Live")]
             }
         }
     }
 
-    fn rows_of(&self, known: &Known<'_>) -> usize {
+    fn rows_of(&self, known: &ScreenContext<'_>) -> usize {
         known.snapshot.map_or(0, |snapshot| self.holdings(snapshot).len())
     }
 }
 
-fn notice(words: &str) -> Wish {
-    Wish::Notice(SafeText::clean(words, 200))
+fn notice(words: &str) -> ScreenRequest {
+    ScreenRequest::Notice(SafeText::clean(words, 200))
 }
 
 /// Note on an exact Permit2 allowance: it outlives an order that ends without a fill.
@@ -217,7 +217,7 @@ fn scope(allowance: &AllowanceState) -> String {
 }
 
 /// Number of allowances that fit the framed `area`.
-fn allowance_rows(known: &Known<'_>, area: Rect) -> usize {
+fn allowance_rows(known: &ScreenContext<'_>, area: Rect) -> usize {
     let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
     usize::from(area.height.saturating_sub(2)).saturating_sub(usize::from(silent))
 }
@@ -232,29 +232,29 @@ fn draw_silent(painter: &mut Painter<'_>, area: Rect, silent: &[SilentToken]) ->
 }
 
 /// Row of the holdings.
-enum Held<'s> {
+enum HoldingRow<'s> {
     Chain(&'s SafeText, u64, Option<Usd>),
     Token(&'s SafeText, TokenAmount, Option<Usd>),
 }
 
-fn holding_rows(snapshot: &Snapshot) -> Vec<Held<'_>> {
+fn holding_rows(snapshot: &Snapshot) -> Vec<HoldingRow<'_>> {
     let mut all = Vec::new();
     for chain in &snapshot.holdings {
         let mut priced = chain.rows.iter().filter_map(|row| row.value);
         let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
-        all.push(Held::Chain(&chain.chain, chain.block, total));
-        all.extend(chain.rows.iter().map(|row| Held::Token(&row.symbol, row.amount, row.value)));
+        all.push(HoldingRow::Chain(&chain.chain, chain.block, total));
+        all.extend(chain.rows.iter().map(|row| HoldingRow::Token(&row.symbol, row.amount, row.value)));
     }
     all
 }
 
 /// Share of each row in the total, as whole percents; empty for chain headings.
-fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
+fn shares(held: &[HoldingRow<'_>], whole: Option<Usd>) -> Vec<String> {
     use bardo_base::units::Rounding::Down;
     let scaled = |value: Option<Usd>| value?.scaled(4, Down);
     let worths = held.iter().map(|row| match row {
-        Held::Token(.., value) => scaled(*value),
-        Held::Chain(..) => None,
+        HoldingRow::Token(.., value) => scaled(*value),
+        HoldingRow::Chain(..) => None,
     });
     let percents = whole_percents(&worths.collect::<Vec<_>>(), scaled(whole).unwrap_or(0));
     percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
@@ -274,7 +274,7 @@ impl Portfolio {}
 struct CurvePanel<'a> {
     theme: &'a Theme,
     screen: &'a Portfolio,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for CurvePanel<'_> {
@@ -287,7 +287,7 @@ impl Widget for CurvePanel<'_> {
         let model = super::live::equity_model(known, screen.range);
         let title = format!("Equity {}  [ ] range", screen.range.words());
         let newest = model.newest(moment(known));
-        let inner = list::framed(painter, area, screen.focus == Panel::Curve, &title, &newest);
+        let inner = list::framed(painter, area, screen.focus == PortfolioPanel::Curve, &title, &newest);
         painter.render(LineChart::new(&model, painter.theme, moment(known)), inner);
     }
 }
@@ -296,14 +296,14 @@ impl Widget for CurvePanel<'_> {
 struct AllowancesPanel<'a> {
     theme: &'a Theme,
     screen: &'a Portfolio,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for AllowancesPanel<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, screen, known } = self;
         let painter = &mut Painter { buffer, theme };
-        let focused = screen.focus == Panel::Allowances;
+        let focused = screen.focus == PortfolioPanel::Allowances;
         let none = AllowancesState::default();
         let AllowancesState { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
         let all = screen.allowances(known);
@@ -359,14 +359,14 @@ impl Widget for AllowancesPanel<'_> {
 struct HoldingsPanel<'a> {
     theme: &'a Theme,
     screen: &'a Portfolio,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for HoldingsPanel<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, screen, known } = self;
         let painter = &mut Painter { buffer, theme };
-        let focused = screen.focus == Panel::Holdings;
+        let focused = screen.focus == PortfolioPanel::Holdings;
         let Some(snapshot) = known.snapshot else {
             let inner = list::framed(painter, area, focused, "Holding", &[]);
             let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
@@ -389,7 +389,7 @@ impl Widget for HoldingsPanel<'_> {
         for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
             let place = line(inner, at);
             match row {
-                Held::Chain(name, block, total) => {
+                HoldingRow::Chain(name, block, total) => {
                     let left = [
                         (name.to_string(), Role::Title),
                         (format!("  #{}", grouped(&block.to_string())), Role::TextDim),
@@ -397,7 +397,7 @@ impl Widget for HoldingsPanel<'_> {
                     let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
                     painter.row(place, &cut(&left, usize::from(inner.width)), &right);
                 }
-                Held::Token(symbol, held, value) => {
+                HoldingRow::Token(symbol, held, value) => {
                     let worth =
                         value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
                     let cells = vec![
@@ -425,7 +425,7 @@ impl ScreenView for Portfolio {
         ScreenId::Portfolio
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let plan = self.plan(known, area);
         painter.render(HoldingsPanel { theme: painter.theme, screen: self, known }, plan.holdings);
         if !plan.allowances.is_empty() {
@@ -441,16 +441,16 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let count = match self.focus {
-            Panel::Allowances => self.allowances(known).len(),
-            Panel::Holdings | Panel::Curve => self.rows_of(known),
+            PortfolioPanel::Allowances => self.allowances(known).len(),
+            PortfolioPanel::Holdings | PortfolioPanel::Curve => self.rows_of(known),
         };
         let plan = self.plan(known, area);
         let page = usize::from(plan.holdings.height.saturating_sub(2)).max(2);
         let (at, last) = match self.focus {
-            Panel::Allowances => (&mut self.selected, count.saturating_sub(1)),
-            Panel::Holdings | Panel::Curve => (&mut self.offset, count.saturating_sub(page)),
+            PortfolioPanel::Allowances => (&mut self.selected, count.saturating_sub(1)),
+            PortfolioPanel::Holdings | PortfolioPanel::Curve => (&mut self.offset, count.saturating_sub(page)),
         };
         if let Some(to) = list::moved(action, *at, last, page) {
             *at = to;
@@ -460,9 +460,9 @@ impl ScreenView for Portfolio {
             Action::NextPanel | Action::PreviousPanel => {
                 let next = action == Action::NextPanel;
                 self.focus = match (self.focus, next) {
-                    (Panel::Holdings, true) | (Panel::Curve, false) => Panel::Allowances,
-                    (Panel::Allowances, true) | (Panel::Holdings, false) => Panel::Curve,
-                    (Panel::Curve, true) | (Panel::Allowances, false) => Panel::Holdings,
+                    (PortfolioPanel::Holdings, true) | (PortfolioPanel::Curve, false) => PortfolioPanel::Allowances,
+                    (PortfolioPanel::Allowances, true) | (PortfolioPanel::Holdings, false) => PortfolioPanel::Curve,
+                    (PortfolioPanel::Curve, true) | (PortfolioPanel::Allowances, false) => PortfolioPanel::Holdings,
                 };
             }
             Action::Zoom => self.zoomed = !self.zoomed,
@@ -474,11 +474,11 @@ impl ScreenView for Portfolio {
             Action::CancelSelected => return Some(self.ask_to_revoke(known)),
             Action::Export => {
                 let name = format!("bardo-trades-{}.csv", known.now_millis);
-                return Some(vec![Wish::Write { name, text: trades::csv(known.feed) }]);
+                return Some(vec![ScreenRequest::Write { name, text: trades::csv(known.feed) }]);
             }
             Action::Copy => {
                 let allowance = self.allowance(known)?;
-                return Some(vec![Wish::Copy(allowance.spender.to_string())]);
+                return Some(vec![ScreenRequest::Copy(allowance.spender.to_string())]);
             }
             _ => return None,
         }
@@ -497,7 +497,7 @@ impl ScreenView for Portfolio {
         Some(&mut self.filter)
     }
 
-    fn uncovered(&mut self, known: &Known<'_>) {
+    fn uncovered(&mut self, known: &ScreenContext<'_>) {
         if let Some(ask) = &mut self.ask {
             ask.uncovered(known.machine_millis);
         }
@@ -510,14 +510,14 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         let Some(ask) = &mut self.ask else { return self.filter.key(key) };
         let asked = ask.key(key, known.machine_millis);
-        wishes.extend(self.settle(asked));
+        requests.extend(self.settle(asked));
         true
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         if let Some(ask) = &mut self.ask {
             let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
@@ -525,8 +525,8 @@ impl ScreenView for Portfolio {
         let plan = self.plan(known, area);
         // The shared edge belongs to the lower panel, which has its button there.
         if plan.allowances.contains(at) {
-            let again = self.focus == Panel::Allowances;
-            self.focus = Panel::Allowances;
+            let again = self.focus == PortfolioPanel::Allowances;
+            self.focus = PortfolioPanel::Allowances;
             let count = self.allowances(known).len();
             let visible = allowance_rows(known, plan.allowances);
             let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), visible);
@@ -545,14 +545,14 @@ impl ScreenView for Portfolio {
                 self.selected = row;
             }
         } else if plan.holdings.contains(at) {
-            self.focus = Panel::Holdings;
+            self.focus = PortfolioPanel::Holdings;
         } else if plan.curve.contains(at) {
-            self.focus = Panel::Curve;
+            self.focus = PortfolioPanel::Curve;
         }
         Vec::new()
     }
 
-    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+    fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
         let plan = self.plan(known, area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {
@@ -564,7 +564,7 @@ impl ScreenView for Portfolio {
         }
     }
 
-    fn hear(&mut self, _count: u32, heard: super::Heard, _known: &Known<'_>) -> Vec<Wish> {
+    fn hear(&mut self, _count: u32, heard: super::CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         super::said(&heard)
     }
 }

@@ -7,10 +7,10 @@ use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 use serde_json::Value;
 
-use super::ask::column;
 use super::filter::Filter;
-use super::form::{Form, FormFields};
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::form::{FormFields, ToolForm};
+use super::screen_dialog::column;
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::theme::{Role, Theme};
@@ -33,7 +33,7 @@ pub struct Tools {
     selected: usize,
     /// Index of the displayed tool set in [`Profile::ALL`]; `None` shows all tools.
     profile: Option<usize>,
-    form: Option<Form>,
+    form: Option<ToolForm>,
     answer: Option<Box<ToolResponse>>,
     asking: bool,
     remark: Option<String>,
@@ -44,7 +44,7 @@ pub struct Tools {
 }
 
 /// Row of the list.
-enum Entry<'k> {
+enum CatalogRow<'k> {
     Category(&'static str, usize),
     Tool(&'k ToolInfo),
 }
@@ -54,7 +54,7 @@ impl Tools {
         self.profile.and_then(|at| Profile::ALL.get(at).copied())
     }
 
-    fn tools<'k>(&self, known: &Known<'k>) -> Vec<&'k ToolInfo> {
+    fn tools<'k>(&self, known: &ScreenContext<'k>) -> Vec<&'k ToolInfo> {
         let set = self.set();
         let all = known.ready.map_or(&[] as &[ToolInfo], |ready| &ready.tools);
         let fits = |tool: &&ToolInfo| {
@@ -66,7 +66,7 @@ impl Tools {
         all
     }
 
-    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+    fn entries<'k>(&self, known: &ScreenContext<'k>) -> Vec<CatalogRow<'k>> {
         let tools = self.tools(known);
         let mut all = Vec::with_capacity(tools.len() + 8);
         let mut category = None;
@@ -74,14 +74,14 @@ impl Tools {
             if category != Some(tool.category) {
                 category = Some(tool.category);
                 let count = tools.iter().filter(|other| other.category == tool.category).count();
-                all.push(Entry::Category(tool.category.as_str(), count));
+                all.push(CatalogRow::Category(tool.category.as_str(), count));
             }
-            all.push(Entry::Tool(tool));
+            all.push(CatalogRow::Tool(tool));
         }
         all
     }
 
-    fn selected<'k>(&self, known: &Known<'k>) -> Option<&'k ToolInfo> {
+    fn selected<'k>(&self, known: &ScreenContext<'k>) -> Option<&'k ToolInfo> {
         let tools = self.tools(known);
         tools.get(self.selected.min(tools.len().saturating_sub(1))).copied()
     }
@@ -97,13 +97,13 @@ impl Tools {
         super::list::stacked(area, if self.form.is_some() { 0 } else { area.height * 2 / 5 })
     }
 
-    fn open(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn open(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(tool) = self.selected(known) else { return Vec::new() };
         if tool.capability != CapabilityTier::Read {
             let words = "this tool signs: run it on screen 2, with a preview";
-            return vec![Wish::Notice(SafeText::clean(words, 120))];
+            return vec![ScreenRequest::Notice(SafeText::clean(words, 120))];
         }
-        let mut form = Form::of(tool);
+        let mut form = ToolForm::of(tool);
         form.fill(&tool.example);
         self.form = Some(form);
         self.answer = None;
@@ -111,7 +111,7 @@ impl Tools {
         Vec::new()
     }
 
-    fn run(&mut self) -> Vec<Wish> {
+    fn run(&mut self) -> Vec<ScreenRequest> {
         let Some(form) = &mut self.form else { return Vec::new() };
         match form.params() {
             Ok(params) => {
@@ -119,7 +119,7 @@ impl Tools {
                 self.asking = true;
                 self.offset = 0;
                 self.sent = self.sent.wrapping_add(1);
-                vec![Wish::Send(Box::new(Command::Call {
+                vec![ScreenRequest::Send(Box::new(Command::Call {
                     ticket: ticket(ScreenId::Tools, self.sent),
                     tool: form.tool.clone(),
                     params,
@@ -135,7 +135,7 @@ impl Tools {
         }
     }
 
-    fn detail_rows(&self, known: &Known<'_>, tool: &ToolInfo) -> Vec<Row> {
+    fn detail_rows(&self, known: &ScreenContext<'_>, tool: &ToolInfo) -> Vec<Row> {
         let phase = known.snapshot.map_or(Phase::Thriving, |snapshot| snapshot.phase);
         let label = |text: &str| (format!("{text:<10}"), Role::TextDim);
         let fact = |name: &str, words: String, role: Role| Row::of(vec![label(name), (words, role)]);
@@ -256,7 +256,7 @@ fn schema_rows(schema: &Value) -> Vec<Row> {
 struct ToolDetails<'a> {
     theme: &'a Theme,
     screen: &'a Tools,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for ToolDetails<'_> {
@@ -301,7 +301,7 @@ impl Widget for ToolDetails<'_> {
 struct ToolList<'a> {
     theme: &'a Theme,
     screen: &'a Tools,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for ToolList<'_> {
@@ -322,15 +322,15 @@ impl Widget for ToolList<'_> {
         let inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
         let here = entries
             .iter()
-            .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+            .position(|entry| matches!(entry, CatalogRow::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
         let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
         for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
             let place = line(inner, at);
             match entry {
-                Entry::Category(name, count) => {
+                CatalogRow::Category(name, count) => {
                     painter.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
                 }
-                Entry::Tool(one) => {
+                CatalogRow::Tool(one) => {
                     let chosen = here == Some(index);
                     let (mark, role) = if chosen { ("▸ ", Role::Selection) } else { ("  ", Role::Text) };
                     let may = match one.capability {
@@ -371,7 +371,7 @@ impl ScreenView for Tools {
         ScreenId::Tools
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (list, details) = self.plan(area);
         if list.height >= 2 && list.width >= 4 {
             painter.render(ToolList { theme: painter.theme, screen: self, known }, list);
@@ -379,7 +379,7 @@ impl ScreenView for Tools {
         painter.render(ToolDetails { theme: painter.theme, screen: self, known }, details);
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, area: Rect) -> Option<Vec<ScreenRequest>> {
         let last = self.tools(known).len().saturating_sub(1);
         let at = self.selected.min(last);
         let page = usize::from(self.plan(area).1.height.max(4)) / 2;
@@ -414,7 +414,7 @@ impl ScreenView for Tools {
                 self.zoomed = false;
                 self.filter.open();
             }
-            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.name.to_string())]),
+            Action::Copy => return Some(vec![ScreenRequest::Copy(self.selected(known)?.name.to_string())]),
             _ => return None,
         }
         if before != self.selected {
@@ -435,7 +435,7 @@ impl ScreenView for Tools {
         Some(&mut self.filter)
     }
 
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         let Some(form) = &mut self.form else {
             // A changed filter selects the first matching row.
             (self.selected, self.offset) = (0, 0);
@@ -447,7 +447,7 @@ impl ScreenView for Tools {
                 self.answer = None;
                 self.remark = None;
             }
-            (KeyCode::Enter, _) => wishes.extend(self.run()),
+            (KeyCode::Enter, _) => requests.extend(self.run()),
             (KeyCode::Tab | KeyCode::Down, KeyModifiers::NONE) => form.step(true),
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
             (KeyCode::PageDown, _) | (KeyCode::Char('d'), KeyModifiers::CONTROL) => {
@@ -473,20 +473,20 @@ impl ScreenView for Tools {
         }
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         let (list, details) = self.plan(area);
         if list.contains(at) {
             let entries = self.entries(known);
             let tools = self.tools(known);
             let tool = self.selected(known);
             let visible = usize::from(list.height.saturating_sub(2));
-            let here = entries
-                .iter()
-                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
+            let here = entries.iter().position(
+                |entry| matches!(entry, CatalogRow::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)),
+            );
             let offset = (here.unwrap_or(0) + 1).saturating_sub(visible);
             let row = usize::from(at.y.saturating_sub(list.y + 1)) + offset;
             if at.y > list.y
-                && let Some(Entry::Tool(one)) = entries.get(row)
+                && let Some(CatalogRow::Tool(one)) = entries.get(row)
             {
                 let chosen = tools.iter().position(|tool| tool.name == one.name).unwrap_or(0);
                 let again = chosen == self.selected && self.form.is_none();
@@ -516,7 +516,7 @@ impl ScreenView for Tools {
         Vec::new()
     }
 
-    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+    fn wheel(&mut self, at: Position, down: bool, known: &ScreenContext<'_>, area: Rect) {
         let (list, _) = self.plan(area);
         if list.contains(at) {
             let last = self.tools(known).len().saturating_sub(1);
@@ -526,8 +526,8 @@ impl ScreenView for Tools {
         }
     }
 
-    fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
-        if let (true, Heard::Reply(response)) = (count == self.sent, heard) {
+    fn hear(&mut self, count: u32, heard: CommandReply, _known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
+        if let (true, CommandReply::Reply(response)) = (count == self.sent, heard) {
             self.asking = false;
             self.answer = Some(response);
         }

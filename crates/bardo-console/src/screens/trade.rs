@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use answer::{events_of, permit};
 use quote::says_an_amount;
 
-use super::form::{Form, FormFields};
-use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
+use super::form::{FormFields, ToolForm};
+use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, copied, look_at, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
 use crate::state::feed::CallSeen;
@@ -78,7 +78,7 @@ pub struct Trade {
     /// Tool names; empty until the session is ready.
     tools: Vec<String>,
     chosen: usize,
-    forms: Vec<Form>,
+    forms: Vec<ToolForm>,
     /// Set while the form has the focus.
     typing: bool,
     /// Set while the answer fills the screen.
@@ -101,24 +101,24 @@ pub struct Trade {
     remark: Option<String>,
 }
 
-fn notice(words: &str) -> Vec<Wish> {
-    vec![Wish::Notice(SafeText::clean(words, 200))]
+fn notice(words: &str) -> Vec<ScreenRequest> {
+    vec![ScreenRequest::Notice(SafeText::clean(words, 200))]
 }
 
-fn trading<'k>(known: &Known<'k>) -> impl Iterator<Item = &'k ToolInfo> {
+fn trading<'k>(known: &ScreenContext<'k>) -> impl Iterator<Item = &'k ToolInfo> {
     known.ready.into_iter().flat_map(|ready| ready.tools.iter()).filter(|tool| tool.category == Category::Trading)
 }
 
 impl Trade {
     /// Creates the forms once the tools are known. Swaps come first, because they are used most.
-    fn learn(&mut self, known: &Known<'_>) {
+    fn learn(&mut self, known: &ScreenContext<'_>) {
         if !self.tools.is_empty() {
             return;
         }
         let mut all: Vec<&ToolInfo> = trading(known).collect();
         all.sort_by_key(|tool| (tool.capability != CapabilityTier::Write, !tool.name.as_str().contains("swap")));
         for tool in all {
-            let mut form = Form::of(tool);
+            let mut form = ToolForm::of(tool);
             // Every form needs a chain, so the first one is preset.
             let first = known.page.network.as_ref().and_then(|network| network.chains.first());
             if let Some(chain) = first {
@@ -130,16 +130,16 @@ impl Trade {
         }
     }
 
-    fn form(&self) -> Option<&Form> {
+    fn form(&self) -> Option<&ToolForm> {
         self.forms.get(self.chosen)
     }
 
-    fn tool<'k>(&self, known: &Known<'k>) -> Option<&'k ToolInfo> {
+    fn tool<'k>(&self, known: &ScreenContext<'k>) -> Option<&'k ToolInfo> {
         let name = self.tools.get(self.chosen)?;
         trading(known).find(|tool| tool.name.as_str() == name)
     }
 
-    fn writes(&self, known: &Known<'_>) -> bool {
+    fn writes(&self, known: &ScreenContext<'_>) -> bool {
         self.tool(known).is_some_and(|tool| tool.capability != CapabilityTier::Read)
     }
 
@@ -154,7 +154,7 @@ impl Trade {
     }
 
     /// Call that carries out the operator's action, in its current state.
-    fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
+    fn done<'k>(&self, known: &ScreenContext<'k>) -> Option<&'k CallSeen> {
         known.live_feed.call(self.deed?.0)
     }
 
@@ -170,14 +170,14 @@ impl Trade {
     }
 
     /// Command for a dry-run call of a tool, which signs nothing.
-    fn call(&mut self, purpose: Purpose, tool: &str, params: Value) -> Wish {
+    fn call(&mut self, purpose: Purpose, tool: &str, params: Value) -> ScreenRequest {
         let (ticket, tool) = (self.next_ticket(purpose), tool.to_owned());
-        Wish::Send(Box::new(Command::Call { ticket, tool, params, dry_run: true, idempotency_key: None }))
+        ScreenRequest::Send(Box::new(Command::Call { ticket, tool, params, dry_run: true, idempotency_key: None }))
     }
 
     /// Performs the next step: calls a read tool, previews a write, or opens the approval dialog for a matching
     /// preview.
-    fn submit(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn submit(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         self.learn(known);
         let Some(tool) = self.tool(known) else { return notice("the tools are not known yet") };
         let Some(form) = self.form() else { return Vec::new() };
@@ -204,7 +204,7 @@ impl Trade {
             return notice("this console is read-only: it cannot trade");
         }
         if self.offered(&params, known) {
-            return vec![Wish::OpenOffer];
+            return vec![ScreenRequest::OpenOffer];
         }
         self.preview = None;
         self.deed = None;
@@ -214,15 +214,15 @@ impl Trade {
 
     /// Requests the reply of a read tool or the preview of a write. A write's offer is held until it is committed or
     /// expires. Stores the parameters, because the answer is valid only for them.
-    fn ask_preview(&mut self, tool: &str, params: Value, reads: bool, known: &Known<'_>) -> Wish {
-        let wish = if reads {
+    fn ask_preview(&mut self, tool: &str, params: Value, reads: bool, known: &ScreenContext<'_>) -> ScreenRequest {
+        let request = if reads {
             self.call(Purpose::Preview, tool, params.clone())
         } else {
             let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());
-            Wish::Send(Box::new(Command::Offer { ticket, tool, params: params.clone() }))
+            ScreenRequest::Send(Box::new(Command::Offer { ticket, tool, params: params.clone() }))
         };
         self.previewing = Some((self.sent, params, known.money));
-        wish
+        request
     }
 
     /// Discards the preview and any pending one, because the form has changed.
@@ -232,7 +232,7 @@ impl Trade {
     }
 
     /// Returns to the form after an action that has ended: its card and the quote before it are outdated.
-    fn start_over(&mut self, known: &Known<'_>) {
+    fn start_over(&mut self, known: &ScreenContext<'_>) {
         let ended = match self.deed {
             Some(_) => self.deed_response.is_some() || self.done(known).is_some_and(|call| call.end.is_some()),
             None => return,
@@ -244,7 +244,7 @@ impl Trade {
     }
 
     /// Discards quote, preview and result after a change of the policy, because its checks answer differently now.
-    fn follow_policy(&mut self, known: &Known<'_>) {
+    fn follow_policy(&mut self, known: &ScreenContext<'_>) {
         let Some(version) = known.policy().map(|policy| policy.version) else { return };
         let before = self.policy_version.replace(version);
         if before.is_some_and(|before| before != version) {
@@ -258,7 +258,7 @@ impl Trade {
     }
 
     /// Returns true if the session holds a valid simulated offer for exactly these parameters.
-    fn offered(&self, params: &Value, known: &Known<'_>) -> bool {
+    fn offered(&self, params: &Value, known: &ScreenContext<'_>) -> bool {
         let Some(preview) = &self.preview else { return false };
         let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
         preview.params == *params
@@ -269,19 +269,19 @@ impl Trade {
     }
 
     /// Returns true if the session still holds the last previewed offer.
-    fn is_held(&self, known: &Known<'_>) -> bool {
+    fn is_held(&self, known: &ScreenContext<'_>) -> bool {
         let key = self.preview.as_ref().and_then(Preview::key);
         key.is_some() && key == known.offer.map(|question| question.key)
     }
 
     /// Returns true if Enter opens the approval dialog for the current form.
-    fn can_be_done(&self, known: &Known<'_>) -> bool {
+    fn can_be_done(&self, known: &ScreenContext<'_>) -> bool {
         self.form().and_then(|form| form.params().ok()).is_some_and(|params| self.offered(&params, known))
     }
 
     /// Discards an offer that would now move a different kind of money, such as one previewed on paper after paper
     /// trading ended.
-    fn close_outdated(&mut self, known: &Known<'_>) {
+    fn close_outdated(&mut self, known: &ScreenContext<'_>) {
         let moves_other = |preview: &mut Preview| preview.key().is_some() && preview.money != known.money;
         if self.preview.take_if(moves_other).is_some() {
             self.remark = Some("The kind of money has changed: preview again.".to_owned());
@@ -293,7 +293,7 @@ impl Trade {
 struct FormPanel<'a> {
     theme: &'a Theme,
     screen: &'a Trade,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for FormPanel<'_> {
@@ -341,7 +341,7 @@ impl ScreenView for Trade {
         ScreenId::Trade
     }
 
-    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
+    fn draw(&self, known: &ScreenContext<'_>, painter: &mut Painter<'_>, area: Rect) {
         if known.replayed() {
             painter.frame(area, &[("Trade".to_owned(), Role::Title)], &[], Role::Border);
             painter.text(line(area, 1), area.x + 2, "Nothing can be traded in a recording.", Role::TextDim);
@@ -366,7 +366,7 @@ impl ScreenView for Trade {
         painter.render(answer::AnswerPanel { theme: painter.theme, screen: self, known }, answer);
     }
 
-    fn act(&mut self, action: Action, known: &Known<'_>, _area: Rect) -> Option<Vec<Wish>> {
+    fn act(&mut self, action: Action, known: &ScreenContext<'_>, _area: Rect) -> Option<Vec<ScreenRequest>> {
         self.learn(known);
         let count = self.tools.len().max(1);
         match action {
@@ -386,7 +386,7 @@ impl ScreenView for Trade {
                     return Some(vec![copied(call)]);
                 }
                 let preview = self.preview.as_ref()?;
-                return Some(vec![Wish::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
+                return Some(vec![ScreenRequest::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
             }
             Action::Explorer => return Some(look_at(self.done(known)?, known)),
             _ => return None,
@@ -398,7 +398,7 @@ impl ScreenView for Trade {
         self.typing && self.form().is_some()
     }
 
-    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, known: &ScreenContext<'_>, requests: &mut Vec<ScreenRequest>) -> bool {
         self.close_outdated(known);
         self.learn(known);
         let Some(form) = self.forms.get_mut(self.chosen) else { return false };
@@ -406,7 +406,7 @@ impl ScreenView for Trade {
             (KeyCode::Esc, _) => self.typing = false,
             (KeyCode::Tab | KeyCode::Down, KeyModifiers::NONE) => form.step(true),
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
-            (KeyCode::Enter, _) => wishes.extend(self.submit(known)),
+            (KeyCode::Enter, _) => requests.extend(self.submit(known)),
             (KeyCode::Char('c'), KeyModifiers::CONTROL) if !form.holds_something() => self.typing = false,
             // Of the keys that edit nothing, only those of every context, the palette and the help are passed on.
             (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) | (KeyCode::F(1), _) => return false,
@@ -415,7 +415,7 @@ impl ScreenView for Trade {
                     self.remark = None;
                     self.forget_preview();
                     self.start_over(known);
-                    wishes.extend(self.follow(known));
+                    requests.extend(self.follow(known));
                 }
             }
         }
@@ -429,7 +429,7 @@ impl ScreenView for Trade {
         }
     }
 
-    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+    fn click(&mut self, at: Position, known: &ScreenContext<'_>, area: Rect) -> Vec<ScreenRequest> {
         self.close_outdated(known);
         self.learn(known);
         let (list, form_area, _) = self.plan(area);
@@ -460,7 +460,7 @@ impl ScreenView for Trade {
             form.at = field;
             self.typing = true;
             let kind = form.fields.get(field).map(|field| field.kind);
-            if again && kind == Some(super::form::Kind::Switch) {
+            if again && kind == Some(super::form::FieldKind::Switch) {
                 _ = form.key(Key::plain(KeyCode::Char(' ')));
                 self.forget_preview();
             }
@@ -468,21 +468,21 @@ impl ScreenView for Trade {
         Vec::new()
     }
 
-    fn hear(&mut self, count: u32, heard: Heard, known: &Known<'_>) -> Vec<Wish> {
+    fn hear(&mut self, count: u32, heard: CommandReply, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(purpose) = self.purposes.iter().find(|(sent, _)| *sent == count).map(|(_, purpose)| *purpose) else {
             return Vec::new();
         };
         match (purpose, heard) {
             // The second start under this ticket is the execution of the offer.
-            (Purpose::Preview, Heard::Began(call)) => {
+            (Purpose::Preview, CommandReply::Began(call)) => {
                 if self.preview.take_if(|preview| preview.count == count).is_some() {
                     (self.deed, self.deed_response) = (Some((call, count)), None);
                     // The action is under way: digits switch screens again.
                     self.typing = false;
                 }
             }
-            (Purpose::Quote, Heard::Began(call)) => return vec![Wish::SetAside(call)],
-            (Purpose::Quote, Heard::Reply(response)) => {
+            (Purpose::Quote, CommandReply::Began(call)) => return vec![ScreenRequest::SetAside(call)],
+            (Purpose::Quote, CommandReply::Reply(response)) => {
                 self.asking_quote = false;
                 if let Some(quote) = &mut self.quote {
                     for kind in events_of(&response, known.now_millis.saturating_sub(quote.call.at)) {
@@ -491,7 +491,7 @@ impl ScreenView for Trade {
                 }
                 return self.follow(known).into_iter().collect();
             }
-            (Purpose::Preview, Heard::Reply(response)) => {
+            (Purpose::Preview, CommandReply::Reply(response)) => {
                 if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
                     self.preview = Some(Preview { count, params, response, money });
                 } else if self.deed.is_some_and(|(_, of)| of == count) {
@@ -500,12 +500,12 @@ impl ScreenView for Trade {
                     return notice(&words);
                 }
             }
-            (_, Heard::Found(_)) => {}
+            (_, CommandReply::Found(_)) => {}
         }
         Vec::new()
     }
 
-    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn tick(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         self.close_outdated(known);
         self.follow_policy(known);
         self.follow(known).into_iter().collect()
@@ -517,7 +517,7 @@ impl ScreenView for Trade {
         (changed && !self.asking_quote).then(|| self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS))
     }
 
-    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+    fn shown(&mut self, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         self.learn(known);
         Vec::new()
     }

@@ -115,12 +115,12 @@ fn journal(path: &Path, rounds: u64) -> usize {
 }
 
 /// State of a console that plays a recording.
-struct Console {
+struct TestConsole {
     handle: Handle,
     state: State,
 }
 
-impl Console {
+impl TestConsole {
     fn on(path: &Path, motion: bool) -> Self {
         let source = recording(path.to_owned(), 100).unwrap();
         Self { handle: source(), state: State::new(Size { width: 120, height: 40 }, 1_800_000_000_000, motion) }
@@ -161,14 +161,14 @@ async fn sought_to_any_place_back_or_forth_all_is_as_if_played_straight_to_it() 
     let path = folder.path().join("run.jsonl");
     let count = journal(&path, 12);
     for motion in [true, false] {
-        let mut sought = Console::on(&path, motion);
+        let mut sought = TestConsole::on(&path, motion);
         sought.until(count).await;
         sought.steer(ReplayControl::Toggle).await;
         for percent in [0, 100, 37, 36, 5, 80, 52] {
             let told = count * usize::from(percent) / 100;
             sought.steer(ReplayControl::Seek { percent }).await;
             sought.until(told).await;
-            let mut straight = Console::on(&path, motion);
+            let mut straight = TestConsole::on(&path, motion);
             straight.stand_at_the_start().await;
             for step in 1..=told {
                 straight.steer(ReplayControl::Step).await;
@@ -191,7 +191,7 @@ async fn an_alert_of_a_recording_stands_by_the_time_of_its_day() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.jsonl");
     let count = journal(&path, 12);
-    let mut console = Console::on(&path, true);
+    let mut console = TestConsole::on(&path, true);
     console.until(count).await;
     let told = console.state.fresh_alert().map(|alert| alert.text.to_string());
     assert_eq!(told.as_deref(), Some("phase THRIVING → CAUTIOUS: fall 12"));
@@ -212,7 +212,7 @@ async fn a_recording_without_a_block_is_shown_and_waits_for_none() {
     };
     fabric.emit(&GolemId::operator(), Some(CallId::new(BEGAN)), EventKind::ToolStart(start));
     fabric.flush().unwrap();
-    let mut console = Console::on(&path, true);
+    let mut console = TestConsole::on(&path, true);
     console.until(1).await;
     assert!(!console.state.booting(), "a call by hand records no block, and nothing starts");
     assert_eq!(console.state.told_millis(), BEGAN, "its time is that of its day");

@@ -45,7 +45,7 @@ impl Summary {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Left {
+struct AbsenceStart {
     at: u64,
     counts: Counts,
     equity: Option<Usd>,
@@ -55,7 +55,7 @@ struct Left {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Away {
     touched_at: u64,
-    left: Option<Left>,
+    left: Option<AbsenceStart>,
     summary: Option<Summary>,
 }
 
@@ -74,7 +74,7 @@ impl Away {
     pub fn lost(&mut self, now: u64, feed: &Feed) {
         if self.left.is_none() {
             let equity = feed.equity.back().map(|(_, equity)| *equity);
-            self.left = Some(Left { at: now, counts: feed.counts.clone(), equity });
+            self.left = Some(AbsenceStart { at: now, counts: feed.counts.clone(), equity });
         }
     }
 

@@ -27,7 +27,7 @@ pub struct Candidate {
 
 /// Names that can be completed.
 #[derive(Debug, Clone, Copy)]
-pub struct Names<'a> {
+pub struct CompletionNames<'a> {
     /// Commands that the agent understands.
     pub commands: &'a [PromptCommand],
     /// Names of the chains.
@@ -37,10 +37,14 @@ pub struct Names<'a> {
 }
 
 /// Description and parameter schema of a tool; `None` if there is no such tool.
-pub type Known<'a> = Option<(&'a str, &'a Value)>;
+pub type ToolSchema<'a> = Option<(&'a str, &'a Value)>;
 
 /// Candidates for the last word of `line`. `tool` looks up a tool by its name.
-pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, names: &Names<'_>) -> Vec<Candidate> {
+pub fn candidates<'a>(
+    line: &str,
+    tool: &dyn Fn(&str) -> ToolSchema<'a>,
+    names: &CompletionNames<'_>,
+) -> Vec<Candidate> {
     let (before, word) = split(line);
     let mut words = before.split_whitespace();
     let all = match (words.next(), words.clone().find(|word| !word.contains('='))) {
@@ -87,8 +91,8 @@ fn following<'a>(
     tool: &str,
     kind: Option<&str>,
     word: &str,
-    has: &dyn Fn(&str) -> Known<'a>,
-    names: &Names<'_>,
+    has: &dyn Fn(&str) -> ToolSchema<'a>,
+    names: &CompletionNames<'_>,
 ) -> Vec<Candidate> {
     let chains = names.chains;
     let of = |word: &str, about: &str| Candidate { word: word.to_owned(), about: about.to_owned() };
@@ -176,7 +180,7 @@ mod tests {
         };
         let chains = ["ethereum".to_owned(), "base".to_owned()];
         let shows = ["first-tour".to_owned(), "falling-price".to_owned()];
-        let names = Names { commands: &commands(), chains: &chains, shows: &shows };
+        let names = CompletionNames { commands: &commands(), chains: &chains, shows: &shows };
         candidates(line, &find, &names).into_iter().map(|one| one.word).collect()
     }
 

@@ -11,7 +11,7 @@ use rust_decimal::Decimal;
 use super::secret::Secret;
 use super::text_field::TextField;
 use crate::keymap::{Action, Key};
-use crate::widgets::decision::Fit;
+use crate::widgets::decision::VisiblePart;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
@@ -25,15 +25,12 @@ const USUAL_MINUTES: &str = "60";
 
 /// Text fields of the chosen answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Form {
+pub struct AnswerForm {
     /// Label and text of each field.
     pub fields: Vec<(&'static str, TextField)>,
     /// Index of the focused field.
     pub at: usize,
 }
-
-/// Message about a key that was not accepted.
-pub type Hint = SafeText;
 
 /// State of the approval dialog.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +46,7 @@ pub struct Decision {
     /// Chosen answer, before it is confirmed.
     pub picked: Option<AnswerKind>,
     /// Text fields of the chosen answer, if it has any.
-    pub form: Option<Form>,
+    pub form: Option<AnswerForm>,
     /// Typed password, which is never drawn.
     secret: Secret,
     /// Set when a standing approval was confirmed once and needs a second confirmation.
@@ -72,7 +69,7 @@ pub struct Decision {
     /// Number of lines in view at once; `None` before the first drawing.
     room: Option<usize>,
     /// Message about the last key.
-    pub hint: Option<Hint>,
+    pub hint: Option<SafeText>,
     /// Set when the last key came within the guard time.
     pub hurried: bool,
     /// Time at which the request ended, in milliseconds since the Unix epoch; `None` while it can be answered.
@@ -81,7 +78,7 @@ pub struct Decision {
 
 /// Result of a key in the dialog.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Taken {
+pub enum DecisionOutcome {
     /// The dialog stays open.
     Stays,
     /// The dialog closes; the request keeps waiting.
@@ -184,7 +181,7 @@ impl Decision {
 
     /// Records how much of the dialog was drawn; `None` if it was hidden by another layer or a terminal that is too
     /// small. A hidden dialog accepts no answer, and the guard time restarts when it is visible again.
-    pub fn drawn(&mut self, now: u64, fit: Option<Fit>) {
+    pub fn drawn(&mut self, now: u64, fit: Option<VisiblePart>) {
         let (Some(fit), true) = (fit, self.shown.is_some()) else {
             self.drawn_at = None;
             return;
@@ -262,7 +259,7 @@ impl Decision {
     }
 
     /// Handles an action of the key bindings. `rows` is the height to scroll by before the first drawing.
-    pub fn act(&mut self, action: Action, now: u64, rows: usize) -> Taken {
+    pub fn act(&mut self, action: Action, now: u64, rows: usize) -> DecisionOutcome {
         // A step larger than the view would skip lines.
         let half = (self.room.unwrap_or(rows) / 2).max(1);
         if let Some(ended_at) = self.ended_at {
@@ -270,14 +267,14 @@ impl Decision {
             let calm = now >= ended_at.max(self.touched_at).saturating_add(GUARD_MILLIS);
             self.touched_at = now;
             match action {
-                Action::Back | Action::CloseOrQuit if calm => return Taken::Closed,
+                Action::Back | Action::CloseOrQuit if calm => return DecisionOutcome::Closed,
                 Action::Down => self.offset = self.offset.saturating_add(1),
                 Action::Up => self.offset = self.offset.saturating_sub(1),
                 Action::HalfPageDown => self.offset = self.offset.saturating_add(half),
                 Action::HalfPageUp => self.offset = self.offset.saturating_sub(half),
                 _ => {}
             }
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         }
         let ready = self.acts_from().is_some_and(|from| now >= from);
         match action {
@@ -288,9 +285,9 @@ impl Decision {
                 self.secret.clear();
                 if typed.is_some() || picked.is_some() {
                     self.touched_at = now;
-                    return Taken::Stays;
+                    return DecisionOutcome::Stays;
                 }
-                return Taken::Later;
+                return DecisionOutcome::Later;
             }
             Action::Down => self.offset = self.offset.saturating_add(1),
             Action::Up => self.offset = self.offset.saturating_sub(1),
@@ -303,18 +300,18 @@ impl Decision {
                 self.raw = !self.raw;
                 self.offset = 0;
             }
-            Action::NextQuestion => return Taken::Next,
-            Action::Copy => return Taken::Copy,
+            Action::NextQuestion => return DecisionOutcome::Next,
+            Action::Copy => return DecisionOutcome::Copy,
             // Keys that lead to an answer wait for the guard time.
             Action::Pick(_) | Action::MarkRead | Action::DoIt => {
                 self.touched_at = now;
                 self.hurried = !ready;
                 if !ready {
                     self.hint = Some(SafeText::clean("too soon", 60));
-                    return Taken::Stays;
+                    return DecisionOutcome::Stays;
                 }
                 self.hint = None;
-                let Some(question) = self.shown.clone() else { return Taken::Stays };
+                let Some(question) = self.shown.clone() else { return DecisionOutcome::Stays };
                 return match action {
                     Action::Pick(kind) => self.pick(&question, kind),
                     Action::MarkRead => self.mark(&question),
@@ -325,7 +322,7 @@ impl Decision {
         }
         // Navigation keys restart the guard time too.
         self.touched_at = now;
-        Taken::Stays
+        DecisionOutcome::Stays
     }
 
     /// Number of warnings that are not marked as read.
@@ -356,12 +353,12 @@ impl Decision {
         }
     }
 
-    fn mark(&mut self, question: &Question) -> Taken {
+    fn mark(&mut self, question: &Question) -> DecisionOutcome {
         match question.to_read.iter().find(|one| !self.read.contains(&one.text)) {
             Some(next) => drop(self.read.insert(next.text.clone())),
             None => self.hint = Some(SafeText::clean("all warnings are marked as read", 60)),
         }
-        Taken::Stays
+        DecisionOutcome::Stays
     }
 
     /// Reason to reject an approval of this kind: unread warnings, or lines that were never on the screen.
@@ -375,7 +372,7 @@ impl Decision {
         }
     }
 
-    fn pick(&mut self, question: &Question, kind: AnswerKind) -> Taken {
+    fn pick(&mut self, question: &Question, kind: AnswerKind) -> DecisionOutcome {
         let offered = question.answers.iter().find(|offered| offered.kind == kind);
         let why_not = match offered {
             Some(offered) => offered.why_not.clone(),
@@ -383,28 +380,28 @@ impl Decision {
         };
         if let Some(why) = why_not {
             self.hint = Some(SafeText::clean(&format!("not available: {why}"), 200));
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         }
         if let Some(why) = self.unread_or_hidden(question, kind) {
             self.hint = Some(SafeText::clean(&why, 200));
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         }
         self.picked = Some(kind);
         self.again = false;
         self.secret.clear();
         self.form = form(question, kind);
-        Taken::Stays
+        DecisionOutcome::Stays
     }
 
-    fn do_it(&mut self, question: &Question) -> Taken {
+    fn do_it(&mut self, question: &Question) -> DecisionOutcome {
         let Some(kind) = self.picked else {
             self.hint = Some(SafeText::clean("nothing is picked: pick with a letter, then press Enter", 60));
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         };
         // Since the choice, the terminal may have another size, and a warning another text.
         if let Some(why) = self.unread_or_hidden(question, kind) {
             self.hint = Some(SafeText::clean(&why, 200));
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         }
         let said = |name: &str| {
             let form = self.form.as_ref()?;
@@ -414,11 +411,11 @@ impl Decision {
             && !said(CONFIRM).is_some_and(|typed| typed.eq_ignore_ascii_case(confirm.expected.as_str()))
         {
             self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         }
         if question.needs_password && kind.lets_through() && self.secret.is_empty() {
             self.hint = Some(SafeText::clean("type the password of your key; it is not shown", 100));
-            return Taken::Stays;
+            return DecisionOutcome::Stays;
         }
         let answer = match kind {
             AnswerKind::Once => Ok(OperatorAnswer::Once),
@@ -433,15 +430,15 @@ impl Decision {
         match answer {
             Err(why) => {
                 self.hint = Some(SafeText::clean(why, 100));
-                Taken::Stays
+                DecisionOutcome::Stays
             }
             Ok(OperatorAnswer::Similar { .. }) if !self.again => {
                 self.again = true;
                 let words = "this approves several actions without asking: press Enter again";
                 self.hint = Some(SafeText::clean(words, 100));
-                Taken::Stays
+                DecisionOutcome::Stays
             }
-            Ok(answer) => Taken::Answer(answer),
+            Ok(answer) => DecisionOutcome::Answer(answer),
         }
     }
 
@@ -487,7 +484,7 @@ const AMOUNT: &str = "the smaller amount";
 const REASON: &str = "reason (sent to the Golem; optional)";
 
 /// Text fields of an answer; `None` if it needs none.
-fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
+fn form(question: &Question, kind: AnswerKind) -> Option<AnswerForm> {
     let mut fields = match kind {
         AnswerKind::Once => Vec::new(),
         AnswerKind::Similar => vec![(MINUTES, TextField::holding(USUAL_MINUTES)), (TOTAL, TextField::default())],
@@ -501,7 +498,7 @@ fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
         // The field stays empty: the password goes to the secret.
         fields.push((PASSWORD, TextField::default()));
     }
-    (!fields.is_empty()).then_some(Form { fields, at: 0 })
+    (!fields.is_empty()).then_some(AnswerForm { fields, at: 0 })
 }
 
 fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAnswer, &'static str> {

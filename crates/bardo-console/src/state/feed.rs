@@ -9,9 +9,9 @@ use std::sync::Arc;
 use alloy_primitives::{B256, U256};
 use rust_decimal::Decimal;
 
-pub use calls::{CallSeen, Standing, StepSeen};
+pub use calls::{CallSeen, CallStatus, StepSeen};
 
-use super::line::{GAP, Level, Line, line};
+use super::line::{GAP, LogLevel, LogLine, line};
 use crate::widgets::bridge::is_over;
 use crate::widgets::card::CallCard;
 use crate::widgets::chart::ChartMark;
@@ -119,7 +119,7 @@ pub struct Feed {
     /// Time of the newest caption, in milliseconds since the Unix epoch.
     captioned_at: Option<u64>,
     /// Log lines, at most one per event, oldest first.
-    pub lines: VecDeque<Line>,
+    pub lines: VecDeque<LogLine>,
     /// Calls that a form made automatically: reads that are hidden from the activity.
     aside: BTreeSet<CallId>,
     /// Counts of outcomes so far.
@@ -216,7 +216,7 @@ impl Feed {
         let begins = events.first().map_or(u64::MAX, |event| event.at);
         let mut equity = std::mem::take(&mut self.equity);
         equity.retain(|(at, _)| *at < begins);
-        let gaps: Vec<Line> = self.lines.drain(..).filter(|line| line.kind == GAP).collect();
+        let gaps: Vec<LogLine> = self.lines.drain(..).filter(|line| line.kind == GAP).collect();
         let fresh = Self {
             equity,
             prices: std::mem::take(&mut self.prices),
@@ -305,8 +305,8 @@ impl Feed {
         // The call may have ended, and been counted, before it was known to come from a form.
         let ended = self.call(call_id).filter(|call| call.end.is_some()).map(CallSeen::standing);
         match ended.filter(|_| fresh) {
-            Some(Standing::Blocked) => self.counts.blocked = self.counts.blocked.saturating_sub(1),
-            Some(Standing::Failed) => self.counts.failed = self.counts.failed.saturating_sub(1),
+            Some(CallStatus::Blocked) => self.counts.blocked = self.counts.blocked.saturating_sub(1),
+            Some(CallStatus::Failed) => self.counts.failed = self.counts.failed.saturating_sub(1),
             _ => {}
         }
     }
@@ -461,18 +461,18 @@ impl Feed {
         let (call_id, standing) = (call.call_id, call.standing());
         match standing {
             // A form that is not filled in yet does not count as a failure.
-            Standing::Blocked | Standing::Failed if self.aside.contains(&call_id) => {}
-            Standing::Blocked => self.counts.blocked += 1,
-            Standing::Failed => self.counts.failed += 1,
-            Standing::Refused => self.counts.refused += 1,
-            Standing::Lapsed => self.counts.lapsed += 1,
-            Standing::Running
-            | Standing::Waiting
-            | Standing::Sent
-            | Standing::Done
-            | Standing::Rehearsed
-            | Standing::OnPaper
-            | Standing::Unclear => {}
+            CallStatus::Blocked | CallStatus::Failed if self.aside.contains(&call_id) => {}
+            CallStatus::Blocked => self.counts.blocked += 1,
+            CallStatus::Failed => self.counts.failed += 1,
+            CallStatus::Refused => self.counts.refused += 1,
+            CallStatus::Lapsed => self.counts.lapsed += 1,
+            CallStatus::Running
+            | CallStatus::Waiting
+            | CallStatus::Sent
+            | CallStatus::Done
+            | CallStatus::Rehearsed
+            | CallStatus::OnPaper
+            | CallStatus::Unclear => {}
         }
     }
 
@@ -618,7 +618,7 @@ impl Feed {
     }
 
     /// Log lines of at least this level, newest first.
-    pub fn lines_from(&self, least: Level) -> impl Iterator<Item = &Line> {
+    pub fn lines_from(&self, least: LogLevel) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().rev().filter(move |line| line.level >= least)
     }
 }

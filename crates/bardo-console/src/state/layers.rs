@@ -7,9 +7,9 @@ use crossterm::event::KeyCode;
 
 use super::call_details::CallDetails;
 use super::complete::{self, Candidate};
-use super::decision::{Decision, GUARD_MILLIS, Taken};
-use super::feed::Standing;
-use super::prompt::{self, Entry, Meant};
+use super::decision::{Decision, DecisionOutcome, GUARD_MILLIS};
+use super::feed::CallStatus;
+use super::prompt::{self, PaletteEntry, PromptCommand};
 use super::text_field::TextField;
 use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
@@ -147,9 +147,9 @@ impl State {
             let key = if clears { Key::ctrl('c') } else { key };
             let mut consumed = false;
             let effects = self.with_screen(screen, |view, known, _| {
-                let mut wishes = Vec::new();
-                consumed = view.type_key(key, known, &mut wishes);
-                wishes
+                let mut requests = Vec::new();
+                consumed = view.type_key(key, known, &mut requests);
+                requests
             });
             if consumed {
                 return effects;
@@ -176,9 +176,9 @@ impl State {
         let asked = if action == Action::AskToQuit { Action::Back } else { action };
         let mut consumed = false;
         let effects = self.with_screen(screen, |view, known, area| match view.act(asked, known, area) {
-            Some(wishes) => {
+            Some(requests) => {
                 consumed = true;
-                wishes
+                requests
             }
             None => Vec::new(),
         });
@@ -206,7 +206,7 @@ impl State {
                 Some(number) => self.open_decision(number),
                 None if self.replaying() => self.say("this is a recording: there is nothing to decide in it"),
                 // Events come before the list of questions: what a card says already is answered as soon as it is here.
-                None if self.feed.calls.iter().any(|call| call.standing() == Standing::Waiting) => {
+                None if self.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting) => {
                     self.opens_until = Some(self.now_millis.saturating_add(QUESTION_MILLIS));
                     self.say("the decision opens as soon as its question is here");
                 }
@@ -381,15 +381,15 @@ impl State {
         let chains: Vec<String> = chains.map(|chain| chain.name.to_string()).collect();
         let shows: Vec<String> = self.shows().iter().map(ToString::to_string).collect();
         let commands = self.ready.as_ref().map(|ready| ready.commands.as_slice()).unwrap_or_default();
-        let names = complete::Names { commands, chains: &chains, shows: &shows };
+        let names = complete::CompletionNames { commands, chains: &chains, shows: &shows };
         Some((field.text().to_owned(), complete::candidates(field.text(), &find, &names)))
     }
 
     /// Carries out a typed line or a palette entry.
-    fn run_entry(&mut self, meant: Meant) -> Vec<Effect> {
+    fn run_entry(&mut self, meant: PromptCommand) -> Vec<Effect> {
         match meant {
-            Meant::Nothing => Vec::new(),
-            Meant::Send(command) => {
+            PromptCommand::Nothing => Vec::new(),
+            PromptCommand::Send(command) => {
                 if let Command::Scenario { name } = &*command {
                     self.asked_show = Some(name.clone());
                 }
@@ -399,24 +399,24 @@ impl State {
                 }
                 vec![self.send(*command)]
             }
-            Meant::GoTo(screen) => self.go_to(screen),
-            Meant::Act(action) => match action {
+            PromptCommand::GoTo(screen) => self.go_to(screen),
+            PromptCommand::Act(action) => match action {
                 Action::Hold => self.anywhere(action),
                 _ => self.page_action(action),
             },
-            Meant::Shows => {
+            PromptCommand::Shows => {
                 let field = TextField::holding("scenario ");
                 self.layers.push(Layer::Palette { field, at: 0 });
                 Vec::new()
             }
-            Meant::Again => match self.show() {
+            PromptCommand::Again => match self.show() {
                 Some(name) => vec![self.send(Command::Scenario { name })],
                 None => {
                     self.say("no scenario is running: `scenario` lists them");
                     Vec::new()
                 }
             },
-            Meant::Wrong(words) => {
+            PromptCommand::Wrong(words) => {
                 self.say(&words);
                 Vec::new()
             }
@@ -549,7 +549,7 @@ impl State {
                 }
             }
             Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
-                if decision.act(action, now, rows) == Taken::Closed {
+                if decision.act(action, now, rows) == DecisionOutcome::Closed {
                     self.layers.pop();
                 }
             }
@@ -558,19 +558,19 @@ impl State {
         Vec::new()
     }
 
-    fn decision_taken(&mut self, taken: Taken, number: u64) -> Vec<Effect> {
+    fn decision_taken(&mut self, taken: DecisionOutcome, number: u64) -> Vec<Effect> {
         match taken {
-            Taken::Stays => Vec::new(),
-            Taken::Closed => {
+            DecisionOutcome::Stays => Vec::new(),
+            DecisionOutcome::Closed => {
                 self.layers.pop();
                 Vec::new()
             }
-            Taken::Later if number == OFFER_NUMBER => {
+            DecisionOutcome::Later if number == OFFER_NUMBER => {
                 self.layers.pop();
                 self.say("later: the offer stays open until it expires; a opens it again");
                 Vec::new()
             }
-            Taken::Later => {
+            DecisionOutcome::Later => {
                 self.layers.pop();
                 let question = self.questions.iter().find(|question| question.number == number);
                 let goes = question.filter(|question| question.passes_by_itself).and_then(|question| question.ends_at);
@@ -581,7 +581,7 @@ impl State {
                 self.say(&words);
                 Vec::new()
             }
-            Taken::Next => {
+            DecisionOutcome::Next => {
                 let at = self.questions.iter().position(|question| question.number == number);
                 let next = at.and_then(|at| self.questions.get(at + 1)).or_else(|| self.questions.first());
                 match next.map(|question| question.number) {
@@ -590,7 +590,7 @@ impl State {
                 }
                 Vec::new()
             }
-            Taken::Copy => match self.layers.last() {
+            DecisionOutcome::Copy => match self.layers.last() {
                 Some(Layer::Decision(decision)) if decision.shown.is_some() => {
                     let question = &decision.shown;
                     let text = serde_json::to_string_pretty(question).unwrap_or_default();
@@ -599,11 +599,11 @@ impl State {
                 }
                 _ => Vec::new(),
             },
-            Taken::Answer(_) if self.watch_only => {
+            DecisionOutcome::Answer(_) if self.watch_only => {
                 self.say("this console is read-only: it cannot answer decisions");
                 Vec::new()
             }
-            Taken::Answer(answer) => {
+            DecisionOutcome::Answer(answer) => {
                 // The answer applies to the request as shown: a request that was simulated again has another key.
                 let shown = match self.layers.pop() {
                     Some(Layer::Decision(mut decision)) => {
@@ -629,7 +629,7 @@ impl State {
     }
 
     /// Palette entries that match the search text.
-    pub fn palette(&self, field: &TextField) -> Vec<Entry> {
+    pub fn palette(&self, field: &TextField) -> Vec<PaletteEntry> {
         prompt::find(field.text(), self.shows())
     }
 

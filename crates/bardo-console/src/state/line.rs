@@ -25,7 +25,7 @@ pub const GAP: &str = "fabric:gap";
 
 /// Importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum LogLevel {
     /// Steps, blocks, passed checks.
     Detail,
     /// Normal events worth a line.
@@ -36,7 +36,7 @@ pub enum Level {
     Bad,
 }
 
-impl Level {
+impl LogLevel {
     /// Name of the level in the log and its filter.
     pub const fn word(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Level {
 
 /// Log line of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     /// Sequence number of the event.
     pub seq: u64,
     /// Time of the event, in milliseconds since the Unix epoch.
@@ -60,7 +60,7 @@ pub struct Line {
     /// Call that the event belongs to.
     pub call_id: Option<CallId>,
     /// Importance of the line.
-    pub level: Level,
+    pub level: LogLevel,
     /// Kind of the event, as in the journal.
     pub kind: &'static str,
     /// Description of the event.
@@ -75,9 +75,9 @@ pub fn chain_words(chain_id: u64, chains: &BTreeMap<u64, SafeText>) -> String {
 }
 
 /// Log line of an event; `None` for an event without one. `chains` holds the names of the chains.
-pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
+pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<LogLine> {
     let (level, kind, text) = words(&event.kind, chains)?;
-    Some(Line {
+    Some(LogLine {
         seq: event.seq,
         at: event.at,
         golem_id: event.golem_id.clone(),
@@ -92,105 +92,107 @@ pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
     })
 }
 
-fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &'static str, String)> {
+fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel, &'static str, String)> {
     Some(match kind {
-        EventKind::ToolStart(start) => (Level::Detail, "tool:start", format!("{} started", start.tool_name)),
+        EventKind::ToolStart(start) => (LogLevel::Detail, "tool:start", format!("{} started", start.tool_name)),
         EventKind::ToolUpdate(update) => {
-            (Level::Detail, "tool:update", format!("{} ({}/{})", update.step, update.index, update.of))
+            (LogLevel::Detail, "tool:update", format!("{} ({}/{})", update.step, update.index, update.of))
         }
         EventKind::ToolOverrun(overrun) => {
-            (Level::Care, "tool:overrun", format!("slower than {} ms; still running", overrun.budget_ms))
+            (LogLevel::Care, "tool:overrun", format!("slower than {} ms; still running", overrun.budget_ms))
         }
-        EventKind::ToolError(failed) => (Level::Bad, "tool:error", format!("not done: {}", failure_words(failed))),
+        EventKind::ToolError(failed) => (LogLevel::Bad, "tool:error", format!("not done: {}", failure_words(failed))),
         EventKind::ToolEnd(end) => {
             let how = if end.success { "done" } else { "not done" };
-            (Level::Detail, "tool:end", format!("{how} in {} ms", end.duration_ms))
+            (LogLevel::Detail, "tool:end", format!("{how} in {} ms", end.duration_ms))
         }
         EventKind::SafetyCheck(check) => check_line(check),
         EventKind::PermitIssued(issued) => {
-            (Level::Plain, "permit:issued", format!("simulated {}", issued.expected_outcome))
+            (LogLevel::Plain, "permit:issued", format!("simulated {}", issued.expected_outcome))
         }
         EventKind::PermitConsumed(_) => {
-            (Level::Plain, "permit:consumed", "signing exactly what was simulated".to_owned())
+            (LogLevel::Plain, "permit:consumed", "signing exactly what was simulated".to_owned())
         }
         EventKind::PermitRefused(refused) => {
             let why = offer_words(refused.code, refused.why.as_str());
-            (Level::Care, "permit:refused", format!("the simulated offer is no longer usable: {why}"))
+            (LogLevel::Care, "permit:refused", format!("the simulated offer is no longer usable: {why}"))
         }
         EventKind::ApprovalRequested(asked) => {
             let silence = if asked.passes_by_itself { "; it goes ahead unless you refuse" } else { "" };
-            (Level::Care, "approval:requested", format!("needs your decision: {}{silence}", asked.title))
+            (LogLevel::Care, "approval:requested", format!("needs your decision: {}{silence}", asked.title))
         }
         EventKind::ApprovalResolved(resolved) => answer_line(resolved),
         EventKind::TxUpdate(update) => transaction_line(update),
         EventKind::ToolVerified(verified) => {
             // If the chain agrees, the figures are those that were declared.
             match verified.matched {
-                true => (Level::Plain, "tool:verified", "chain agrees ✓".to_owned()),
-                false => (Level::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),
+                true => (LogLevel::Plain, "tool:verified", "chain agrees ✓".to_owned()),
+                false => (LogLevel::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),
             }
         }
         EventKind::OrderUpdate(order) => order_line(order),
         EventKind::IntentUpdate(intent) => intent_line(intent),
-        EventKind::ChainBlock(block) => {
-            (Level::Detail, "chain:block", format!("{} block #{}", chain_words(block.chain_id, chains), block.number))
-        }
+        EventKind::ChainBlock(block) => (
+            LogLevel::Detail,
+            "chain:block",
+            format!("{} block #{}", chain_words(block.chain_id, chains), block.number),
+        ),
         EventKind::ChainHealth(health) => health_line(health, chains),
         EventKind::HaltRaised(halt) => {
             let level = halt.level.map_or("nothing", |level| level.as_str());
-            (Level::Bad, "halt:raised", format!("stop ladder at {level} by {}: {}", halt.by, halt.reason))
+            (LogLevel::Bad, "halt:raised", format!("stop ladder at {level} by {}: {}", halt.by, halt.reason))
         }
         EventKind::HaltLowered(halt) => match halt.level {
-            Some(level) => (Level::Care, "halt:lowered", format!("stop ladder lowered to {level} by {}", halt.by)),
-            None => (Level::Care, "halt:lowered", "the stop is lifted".to_owned()),
+            Some(level) => (LogLevel::Care, "halt:lowered", format!("stop ladder lowered to {level} by {}", halt.by)),
+            None => (LogLevel::Care, "halt:lowered", "the stop is lifted".to_owned()),
         },
         EventKind::PolicyChanged(changed) => {
             let changes: Vec<String> = changed.changes.iter().map(policy_line).collect();
-            (Level::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
+            (LogLevel::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
         }
         EventKind::Vitals(_) | EventKind::SessionOpened(_) | EventKind::LimitsChanged(_) => return None,
         EventKind::PhaseChanged(changed) => {
             let (from, to) = (phase_words(changed.from), phase_words(changed.to));
-            (Level::Care, "phase:changed", format!("{from} → {to}: {}", changed.why))
+            (LogLevel::Care, "phase:changed", format!("{from} → {to}: {}", changed.why))
         }
         EventKind::SpriteChanged(changed) => {
-            let level = if changed.to == SpriteState::Dead { Level::Bad } else { Level::Detail };
+            let level = if changed.to == SpriteState::Dead { LogLevel::Bad } else { LogLevel::Detail };
             (level, "sprite:changed", format!("body: {:?}", changed.to))
         }
-        EventKind::GolemNow(now) => (Level::Plain, "golem:now", now.now.to_string()),
-        EventKind::GolemThought(said) => (Level::Detail, "golem:thought", format!("┆ {}", said.text)),
+        EventKind::GolemNow(now) => (LogLevel::Plain, "golem:now", now.now.to_string()),
+        EventKind::GolemThought(said) => (LogLevel::Detail, "golem:thought", format!("┆ {}", said.text)),
         EventKind::MemoryHits(hits) => {
             let changes: Vec<&str> = hits.changes.iter().map(SafeText::as_str).collect();
             let (level, told) = match changes.is_empty() {
-                true => (Level::Detail, String::new()),
-                false => (Level::Plain, format!(": {}", changes.join("; "))),
+                true => (LogLevel::Detail, String::new()),
+                false => (LogLevel::Plain, format!(": {}", changes.join("; "))),
             };
             (level, "golem:memory", format!("{}{told}", counted(hits.similar, "similar past trade")))
         }
         EventKind::DirectiveChanged(changed) => {
             let how = if changed.undone { "undone" } else { "changed" };
-            (Level::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
+            (LogLevel::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
         }
-        EventKind::Caption(caption) => (Level::Plain, "show:caption", caption.text.to_string()),
+        EventKind::Caption(caption) => (LogLevel::Plain, "show:caption", caption.text.to_string()),
         EventKind::FabricGap(gap) => {
-            (Level::Care, GAP, format!("screen missed {} (nothing lost)", counted(gap.missed, "event")))
+            (LogLevel::Care, GAP, format!("screen missed {} (nothing lost)", counted(gap.missed, "event")))
         }
-        EventKind::FabricFault(fault) => (Level::Bad, "fabric:fault", fault.message.to_string()),
+        EventKind::FabricFault(fault) => (LogLevel::Bad, "fabric:fault", fault.message.to_string()),
     })
 }
 
 /// Line of a check's result.
-fn check_line(check: &SafetyCheck) -> (Level, &'static str, String) {
+fn check_line(check: &SafetyCheck) -> (LogLevel, &'static str, String) {
     let (level, how) = match check.outcome {
-        CheckOutcome::Passed => (Level::Detail, "passed"),
-        CheckOutcome::Warned => (Level::Care, "warned"),
-        CheckOutcome::Blocked => (Level::Bad, "blocked"),
+        CheckOutcome::Passed => (LogLevel::Detail, "passed"),
+        CheckOutcome::Warned => (LogLevel::Care, "warned"),
+        CheckOutcome::Blocked => (LogLevel::Bad, "blocked"),
     };
     (level, "safety:check", format!("{} {how}: {}", check_word(check.check), finding_words(&check.finding)))
 }
 
 /// Line of an approval request that ended.
-fn answer_line(resolved: &ApprovalResolved) -> (Level, &'static str, String) {
+fn answer_line(resolved: &ApprovalResolved) -> (LogLevel, &'static str, String) {
     let how = match resolved.outcome {
         ApprovalOutcome::Approved => "you approved",
         ApprovalOutcome::ApprovedSimilar => "you approved, with similar actions for a while",
@@ -202,31 +204,31 @@ fn answer_line(resolved: &ApprovalResolved) -> (Level, &'static str, String) {
     };
     let why = resolved.reason.as_ref().filter(|why| !why.is_empty());
     let text = why.map_or_else(|| how.to_owned(), |why| format!("{how}: \"{why}\""));
-    (Level::Care, "approval:resolved", text)
+    (LogLevel::Care, "approval:resolved", text)
 }
 
 /// Line of a transaction's new state.
-fn transaction_line(update: &TxUpdate) -> (Level, &'static str, String) {
+fn transaction_line(update: &TxUpdate) -> (LogLevel, &'static str, String) {
     let hash = short_hash(update.hash);
     let block = update.block.map(|block| format!(" in block #{block}")).unwrap_or_default();
     let (level, how) = match update.state {
-        TxState::Signed => (Level::Plain, "signed"),
-        TxState::Sent => (Level::Plain, "sent"),
-        TxState::Confirmed => (Level::Plain, "confirmed"),
-        TxState::Reverted => (Level::Bad, "reverted"),
-        TxState::Dropped => (Level::Care, "never included:"),
-        TxState::Unclear => (Level::Care, "outcome unknown:"),
+        TxState::Signed => (LogLevel::Plain, "signed"),
+        TxState::Sent => (LogLevel::Plain, "sent"),
+        TxState::Confirmed => (LogLevel::Plain, "confirmed"),
+        TxState::Reverted => (LogLevel::Bad, "reverted"),
+        TxState::Dropped => (LogLevel::Care, "never included:"),
+        TxState::Unclear => (LogLevel::Care, "outcome unknown:"),
     };
     (level, "tx:update", format!("{how} {hash}{block}"))
 }
 
 /// Line of an auction's new state.
-fn order_line(order: &OrderUpdate) -> (Level, &'static str, String) {
+fn order_line(order: &OrderUpdate) -> (LogLevel, &'static str, String) {
     let level = match order.status {
-        OrderStatus::Pending | OrderStatus::Open => Level::Detail,
-        OrderStatus::Filled | OrderStatus::Cancelled => Level::Plain,
-        OrderStatus::Expired | OrderStatus::InsufficientFunds => Level::Care,
-        OrderStatus::Error => Level::Bad,
+        OrderStatus::Pending | OrderStatus::Open => LogLevel::Detail,
+        OrderStatus::Filled | OrderStatus::Cancelled => LogLevel::Plain,
+        OrderStatus::Expired | OrderStatus::InsufficientFunds => LogLevel::Care,
+        OrderStatus::Error => LogLevel::Bad,
     };
     let (give, get) = (&order.token_in.symbol, &order.token_out.symbol);
     let text = format!("auction {} {give} → {get} {}", order.amount_in, order.status.as_str());
@@ -234,11 +236,11 @@ fn order_line(order: &OrderUpdate) -> (Level, &'static str, String) {
 }
 
 /// Line of a bridge order's new state.
-fn intent_line(intent: &IntentUpdate) -> (Level, &'static str, String) {
+fn intent_line(intent: &IntentUpdate) -> (LogLevel, &'static str, String) {
     let level = match intent.status {
-        IntentStatus::Pending | IntentStatus::Filling => Level::Detail,
-        IntentStatus::Filled | IntentStatus::Refunded => Level::Plain,
-        IntentStatus::Expired => Level::Care,
+        IntentStatus::Pending | IntentStatus::Filling => LogLevel::Detail,
+        IntentStatus::Filled | IntentStatus::Refunded => LogLevel::Plain,
+        IntentStatus::Expired => LogLevel::Care,
     };
     let (give, to) = (&intent.token_in.symbol, &intent.destination_chain);
     let text = format!("bridge {} {give} to {to} {}", intent.amount_in, intent.status.as_str());
@@ -246,12 +248,12 @@ fn intent_line(intent: &IntentUpdate) -> (Level, &'static str, String) {
 }
 
 /// Line of a chain's health.
-fn health_line(health: &ChainHealth, chains: &BTreeMap<u64, SafeText>) -> (Level, &'static str, String) {
+fn health_line(health: &ChainHealth, chains: &BTreeMap<u64, SafeText>) -> (LogLevel, &'static str, String) {
     let (level, how) = match health.state {
-        ChainState::Healthy => (Level::Plain, "responds normally"),
-        ChainState::Degraded => (Level::Care, "responds with errors"),
-        ChainState::Down => (Level::Bad, "does not answer"),
-        ChainState::Disputed => (Level::Bad, "endpoints disagree:"),
+        ChainState::Healthy => (LogLevel::Plain, "responds normally"),
+        ChainState::Degraded => (LogLevel::Care, "responds with errors"),
+        ChainState::Down => (LogLevel::Bad, "does not answer"),
+        ChainState::Disputed => (LogLevel::Bad, "endpoints disagree:"),
     };
     (level, "chain:health", format!("{} {how} {}", chain_words(health.chain_id, chains), health.why))
 }

@@ -2,7 +2,7 @@
 //!
 //! Pure: without clock, terminal or chain access. The time arrives as an input. The view reads `&State`.
 
-mod asked;
+pub mod audit_log;
 pub mod away;
 pub mod call_details;
 mod complete;
@@ -13,10 +13,10 @@ pub mod line;
 pub mod model;
 mod news;
 mod prompt;
+mod queries;
 mod secret;
 pub mod text_field;
 pub mod trades;
-pub mod trail;
 mod watch;
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use ratatui::layout::{Position, Rect, Size};
 
 use crate::keymap::{Key, Keymap};
-use crate::screens::{Known, ScreenId, Screens, Wish};
+use crate::screens::{ScreenContext, ScreenId, ScreenRequest, Screens};
 pub use away::Away;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
@@ -35,7 +35,7 @@ pub use complete::Candidate;
 use feed::Feed;
 pub use layers::Layer;
 use model::Page;
-pub use prompt::Entry;
+pub use prompt::PaletteEntry;
 use text_field::TextField;
 
 /// Time after the terminal got the focus in which a click is ignored, because it only raised the window; in
@@ -392,65 +392,65 @@ impl State {
         (self.attention != Attention::None).then_some(Effect::Attention(self.attention))
     }
 
-    /// Lets a screen act and carries out its wishes.
+    /// Lets a screen act and carries out its requests.
     fn with_screen(
         &mut self,
         id: ScreenId,
-        act: impl FnOnce(&mut dyn crate::screens::ScreenView, &Known<'_>, Rect) -> Vec<Wish>,
+        act: impl FnOnce(&mut dyn crate::screens::ScreenView, &ScreenContext<'_>, Rect) -> Vec<ScreenRequest>,
     ) -> Vec<Effect> {
         // The screens are moved out, so that one can be changed while it reads the rest of the state.
         let mut screens = std::mem::take(&mut self.screens);
         let body = self.body();
-        let wishes = match screens.get_mut(id) {
+        let requests = match screens.get_mut(id) {
             Some(view) => act(view.as_mut(), &self.known(), body),
             None => Vec::new(),
         };
         self.screens = screens;
         let mut effects = Vec::new();
-        for wish in wishes {
-            effects.extend(self.grant(wish));
+        for request in requests {
+            effects.extend(self.fulfil(request));
         }
         effects
     }
 
-    fn grant(&mut self, wish: Wish) -> Vec<Effect> {
-        match wish {
-            Wish::Send(command) => vec![self.send(*command)],
-            Wish::Copy(text) => {
+    fn fulfil(&mut self, request: ScreenRequest) -> Vec<Effect> {
+        match request {
+            ScreenRequest::Send(command) => vec![self.send(*command)],
+            ScreenRequest::Copy(text) => {
                 self.say("copied");
                 vec![Effect::Copy(text)]
             }
-            Wish::Write { name, text } => vec![Effect::Write { name, text }],
-            Wish::OpenQuestion(number) => {
+            ScreenRequest::Write { name, text } => vec![Effect::Write { name, text }],
+            ScreenRequest::OpenQuestion(number) => {
                 self.open_decision(number);
                 Vec::new()
             }
-            Wish::OpenOffer => {
+            ScreenRequest::OpenOffer => {
                 self.open_offer();
                 Vec::new()
             }
-            Wish::OpenCall(call_id) => self.open_story(call_id),
-            Wish::SetAside(call_id) => {
+            ScreenRequest::OpenCall(call_id) => self.open_story(call_id),
+            ScreenRequest::SetAside(call_id) => {
                 self.feed.set_aside(call_id);
                 if let Some(frozen) = &mut self.frozen {
                     frozen.feed.set_aside(call_id);
                 }
                 Vec::new()
             }
-            Wish::Confirm { .. } if self.watch_only => {
+            ScreenRequest::Confirm { .. } if self.watch_only => {
                 self.say("this console is read-only: it cannot change anything");
                 Vec::new()
             }
-            Wish::Confirm { title, command } => {
+            ScreenRequest::Confirm { title, command } => {
                 self.layers.push(Layer::Confirm { title, command, since: self.now_millis, picked: false });
                 Vec::new()
             }
-            Wish::GoTo(screen) => self.go_to(screen),
-            Wish::AbsenceRead => {
+            ScreenRequest::GoTo(screen) => self.go_to(screen),
+            ScreenRequest::AbsenceRead => {
                 self.away.dismiss();
                 Vec::new()
             }
-            Wish::Notice(words) => {
+            ScreenRequest::Notice(words) => {
                 self.notice = Some(words);
                 Vec::new()
             }

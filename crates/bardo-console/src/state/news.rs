@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::decision::Decision;
 use super::model::{BlockRow, ChainPage, ChainSnapshot};
 use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
-use crate::screens::{Heard, holder};
+use crate::screens::{CommandReply, holder};
 use bardo_base::fabric::{Event, EventKind};
 use bardo_session::handle::{Command, Found, News, Query};
 use bardo_session::market::Update;
@@ -63,11 +63,11 @@ impl State {
             }
             News::Began { ticket, call_id } => {
                 self.forget_offer(ticket);
-                return self.hear(ticket, Heard::Began(call_id));
+                return self.hear(ticket, CommandReply::Began(call_id));
             }
             News::Reply { ticket, response } => {
                 self.forget_offer(ticket);
-                return self.hear(ticket, Heard::Reply(response));
+                return self.hear(ticket, CommandReply::Reply(response));
             }
             News::Found { ticket: HISTORY_TICKET, found } => {
                 self.history_asked = false;
@@ -83,7 +83,7 @@ impl State {
                     call_details.trail = Some(found);
                 }
             }
-            News::Found { ticket, found } => return self.hear(ticket, Heard::Found(found)),
+            News::Found { ticket, found } => return self.hear(ticket, CommandReply::Found(found)),
             News::CommandResult { done, words } => {
                 if let (false, Some(Layer::Hold { told, .. })) = (done, self.layers.last_mut()) {
                     *told = Some(words.clone());
@@ -256,7 +256,7 @@ impl State {
         self.layers.push(Layer::Decision(Box::new(decision)));
     }
 
-    fn hear(&mut self, ticket: u64, heard: Heard) -> Vec<Effect> {
+    fn hear(&mut self, ticket: u64, heard: CommandReply) -> Vec<Effect> {
         let Some((screen, count)) = holder(ticket) else { return Vec::new() };
         self.with_screen(screen, |view, known, _| view.hear(count, heard, known))
     }

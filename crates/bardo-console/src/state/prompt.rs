@@ -9,7 +9,7 @@ use bardo_session::handle::{Command, DevnetControl, ReplayControl};
 
 /// Meaning of a typed line.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Meant {
+pub enum PromptCommand {
     /// Line without any text.
     Nothing,
     /// Command for the session.
@@ -28,13 +28,13 @@ pub enum Meant {
 
 /// Entry of the command palette.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct PaletteEntry {
     /// Text to type for it.
     pub name: String,
     /// Description of the effect.
     pub about: &'static str,
     /// Meaning of the entry.
-    pub meant: Meant,
+    pub meant: PromptCommand,
 }
 
 /// Commands without arguments or with common ones: text to type, and effect.
@@ -81,14 +81,14 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Parses a typed line.
-pub fn meant(line: &str) -> Meant {
+pub fn meant(line: &str) -> PromptCommand {
     let line = line.trim();
     let mut words = line.split_whitespace();
-    let Some(first) = words.next() else { return Meant::Nothing };
+    let Some(first) = words.next() else { return PromptCommand::Nothing };
     let rest: Vec<&str> = words.collect();
     // Punctuation is ignored: "STOP!" is a stop.
     let verb = first.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
-    let send = |command| Meant::Send(Box::new(command));
+    let send = |command| PromptCommand::Send(Box::new(command));
     let raise = |level, why: &[&str]| {
         let reason = if why.is_empty() { "typed by the operator".to_owned() } else { why.join(" ") };
         send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
@@ -96,12 +96,12 @@ pub fn meant(line: &str) -> Meant {
     match (verb.as_str(), rest.as_slice()) {
         // Session keys stay revoked until a restart, so this step must be typed in full.
         ("stop", [level, why @ ..]) if level.eq_ignore_ascii_case("revoke") => raise(StopLevel::Revoke, why),
-        ("stop" | "hold", _) => Meant::Act(Action::Hold),
+        ("stop" | "hold", _) => PromptCommand::Act(Action::Hold),
         ("halt", why) => raise(StopLevel::Halt, why),
         ("pause", why) => raise(StopLevel::Pause, why),
         ("exit-only", why) => raise(StopLevel::ExitOnly, why),
         ("flatten", why) => raise(StopLevel::Flatten, why),
-        ("revoke", _) => Meant::Wrong(
+        ("revoke", _) => PromptCommand::Wrong(
             "nothing is revoked and nothing is stopped: `stop revoke` revokes the Golem's session keys; to revoke an \
              allowance, select it and press x"
                 .to_owned(),
@@ -111,8 +111,8 @@ pub fn meant(line: &str) -> Meant {
         ("paper", ["off"]) => send(Command::AskToLeavePaper),
         ("breaker", ["reset"]) => send(Command::AskToResetBreaker),
         ("step", []) => send(Command::Step),
-        ("scenario", []) => Meant::Shows,
-        ("restart", []) => Meant::Again,
+        ("scenario", []) => PromptCommand::Shows,
+        ("restart", []) => PromptCommand::Again,
         ("scenario", name) => send(Command::Scenario { name: name.join(" ") }),
         ("mine", rest) => devnet(rest, "1", |chain_id, count| DevnetControl::Mine { chain_id, blocks: count }),
         ("advance", rest) => {
@@ -124,24 +124,24 @@ pub fn meant(line: &str) -> Meant {
         ("spike", [bps]) => shock(bps, |bps| DevnetControl::Spike { bps }),
         ("seek", [percent]) => match percent.trim_end_matches('%').parse() {
             Ok(percent @ 0..=100) => send(Command::Replay(ReplayControl::Seek { percent })),
-            _ => Meant::Wrong(format!("`{percent}` is not a percentage from 0 to 100")),
+            _ => PromptCommand::Wrong(format!("`{percent}` is not a percentage from 0 to 100")),
         },
         ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
         ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
-        ("export", [] | ["trades"]) => Meant::Act(Action::Export),
-        ("help", []) => Meant::Act(Action::Help),
-        ("quit" | "q", []) => Meant::Act(Action::AskToQuit),
+        ("export", [] | ["trades"]) => PromptCommand::Act(Action::Export),
+        ("help", []) => PromptCommand::Act(Action::Help),
+        ("quit" | "q", []) => PromptCommand::Act(Action::AskToQuit),
         (word, []) => match ScreenId::ALL.into_iter().find(|screen| screen.name().eq_ignore_ascii_case(word)) {
-            Some(screen) => Meant::GoTo(screen),
+            Some(screen) => PromptCommand::GoTo(screen),
             None => match near_miss(word) {
-                Some(near) => Meant::Wrong(format!(
+                Some(near) => PromptCommand::Wrong(format!(
                     "no command `{word}`; did you mean `{near}`? For a message to the Golem, write more words"
                 )),
                 None => say(line),
             },
         },
         (word, _) => match nearest(word, LADDER.iter().copied()) {
-            Some(near) => Meant::Wrong(format!(
+            Some(near) => PromptCommand::Wrong(format!(
                 "`{word}` looks like `{near}`; nothing was stopped. For a message to the Golem, begin with another word"
             )),
             None => say(line),
@@ -149,8 +149,8 @@ pub fn meant(line: &str) -> Meant {
     }
 }
 
-fn say(line: &str) -> Meant {
-    Meant::Send(Box::new(Command::Say { words: SafeText::clean(line, 400) }))
+fn say(line: &str) -> PromptCommand {
+    PromptCommand::Send(Box::new(Command::Say { words: SafeText::clean(line, 400) }))
 }
 
 /// Command closest to a single mistyped word. A mistyped stop must not become a message to the Golem.
@@ -160,41 +160,42 @@ fn near_miss(word: &str) -> Option<&'static str> {
     nearest(word, names)
 }
 
-fn devnet(rest: &[&str], usual: &str, control: impl FnOnce(u64, u32) -> DevnetControl) -> Meant {
+fn devnet(rest: &[&str], usual: &str, control: impl FnOnce(u64, u32) -> DevnetControl) -> PromptCommand {
     let chain = if rest.contains(&"base") { DEVNET_BASE } else { DEVNET_ETHEREUM };
     let count = rest.iter().find(|word| **word != "base" && **word != "ethereum").copied().unwrap_or(usual);
     match count.parse() {
-        Ok(count) => Meant::Send(Box::new(Command::Devnet(control(chain, count)))),
-        Err(_) => Meant::Wrong(format!("`{count}` is not a number")),
+        Ok(count) => PromptCommand::Send(Box::new(Command::Devnet(control(chain, count)))),
+        Err(_) => PromptCommand::Wrong(format!("`{count}` is not a number")),
     }
 }
 
-fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
+fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> PromptCommand {
     match bps.parse() {
-        Ok(bps @ 1..=9_900) => Meant::Send(Box::new(Command::Devnet(control(bps)))),
-        _ => Meant::Wrong(format!("`{bps}` is not a number of basis points from 1 to 9900")),
+        Ok(bps @ 1..=9_900) => PromptCommand::Send(Box::new(Command::Devnet(control(bps)))),
+        _ => PromptCommand::Wrong(format!("`{bps}` is not a number of basis points from 1 to 9900")),
     }
 }
 
 /// Palette entries whose name or description matches the text letter by letter, closest first. Includes one entry per
 /// scenario.
-pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
+pub fn find(typed: &str, shows: &[SafeText]) -> Vec<PaletteEntry> {
     let shows = shows.iter().map(|show| {
         let name = format!("scenario {show}");
-        Entry { about: "play this scenario from its beginning", meant: meant(&name), name }
+        PaletteEntry { about: "play this scenario from its beginning", meant: meant(&name), name }
     });
-    let commands = ENTRIES.iter().map(|(name, about)| Entry { name: (*name).to_owned(), about, meant: meant(name) });
-    let screens = ScreenId::ALL.into_iter().map(|screen| Entry {
+    let commands =
+        ENTRIES.iter().map(|(name, about)| PaletteEntry { name: (*name).to_owned(), about, meant: meant(name) });
+    let screens = ScreenId::ALL.into_iter().map(|screen| PaletteEntry {
         name: screen.name().to_lowercase(),
         about: "go to this screen",
-        meant: Meant::GoTo(screen),
+        meant: PromptCommand::GoTo(screen),
     });
     let wanted = typed.trim().to_lowercase();
     // While the scenarios are listed, the entry that lists them is left out.
     let among_shows = wanted == "scenario" && shows.len() > 0;
-    let mut found: Vec<(usize, Entry)> = commands
+    let mut found: Vec<(usize, PaletteEntry)> = commands
         .chain(shows)
-        .filter(|entry| !among_shows || entry.meant != Meant::Shows)
+        .filter(|entry| !among_shows || entry.meant != PromptCommand::Shows)
         .chain(screens)
         .filter_map(|entry| {
             let score = score(&entry.name, &wanted)
@@ -225,34 +226,34 @@ mod tests {
 
     #[test]
     fn what_is_no_command_is_said_to_the_golem() {
-        let Meant::Send(said) = meant("wait for gas, please") else { panic!() };
+        let PromptCommand::Send(said) = meant("wait for gas, please") else { panic!() };
         assert_eq!(*said, Command::Say { words: SafeText::clean("wait for gas, please", 400) });
-        assert_eq!(meant("  "), Meant::Nothing);
+        assert_eq!(meant("  "), PromptCommand::Nothing);
     }
 
     #[test]
     fn a_mistyped_stop_is_not_said_to_the_golem() {
-        assert!(matches!(meant("hatl"), Meant::Wrong(_)));
-        assert!(matches!(meant("puase"), Meant::Wrong(_)));
+        assert!(matches!(meant("hatl"), PromptCommand::Wrong(_)));
+        assert!(matches!(meant("puase"), PromptCommand::Wrong(_)));
     }
 
     #[test]
     fn a_stop_with_words_behind_it_stops() {
         let raised = |line: &str| match meant(line) {
-            Meant::Send(command) => match *command {
+            PromptCommand::Send(command) => match *command {
                 Command::Raise { level, reason } => Some((level, reason.to_string())),
                 _ => None,
             },
             _ => None,
         };
         for line in ["stop everything now", "Stop!", "STOP, the key is stolen", "hold on", "hold"] {
-            assert_eq!(meant(line), Meant::Act(Action::Hold), "{line}");
+            assert_eq!(meant(line), PromptCommand::Act(Action::Hold), "{line}");
         }
         assert_eq!(raised("stop revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
         assert_eq!(raised("STOP Revoke"), Some((StopLevel::Revoke, "typed by the operator".to_owned())));
         // A plain `revoke` keeps the session keys, and the message explains how to revoke them.
         for line in ["revoke", "revoke the UNI allowance", "revoke key stolen"] {
-            let Meant::Wrong(why) = meant(line) else { panic!("{line}") };
+            let PromptCommand::Wrong(why) = meant(line) else { panic!("{line}") };
             assert!(why.contains("nothing is stopped") && why.contains("`stop revoke`"), "{why}");
         }
         assert_eq!(raised("Halt: price is wrong"), Some((StopLevel::Halt, "price is wrong".to_owned())));
@@ -263,26 +264,26 @@ mod tests {
     fn a_line_that_begins_with_a_mistyped_stop_is_no_remark() {
         for line in ["hlat price is wrong", "sotp everything", "revok the key", "Puase until noon", "flaten all", "stp"]
         {
-            assert!(matches!(meant(line), Meant::Wrong(_)), "{line}: {:?}", meant(line));
+            assert!(matches!(meant(line), PromptCommand::Wrong(_)), "{line}: {:?}", meant(line));
         }
         for line in ["wait for gas, please", "sell half of the UNI", "why did you stop?"] {
-            let said = matches!(meant(line), Meant::Send(command) if matches!(*command, Command::Say { .. }));
+            let said = matches!(meant(line), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
             assert!(said, "{line}");
         }
     }
 
     #[test]
     fn what_loosens_only_asks() {
-        assert_eq!(meant("resume"), Meant::Send(Box::new(Command::AskToLower { level: None })));
-        assert_eq!(meant("paper off"), Meant::Send(Box::new(Command::AskToLeavePaper)));
-        assert_eq!(meant("breaker reset"), Meant::Send(Box::new(Command::AskToResetBreaker)));
+        assert_eq!(meant("resume"), PromptCommand::Send(Box::new(Command::AskToLower { level: None })));
+        assert_eq!(meant("paper off"), PromptCommand::Send(Box::new(Command::AskToLeavePaper)));
+        assert_eq!(meant("breaker reset"), PromptCommand::Send(Box::new(Command::AskToResetBreaker)));
     }
 
     #[test]
     fn every_entry_of_the_palette_means_something() {
         for (name, _) in ENTRIES {
-            assert!(!matches!(meant(name), Meant::Wrong(_) | Meant::Nothing), "{name}");
-            let said = matches!(meant(name), Meant::Send(command) if matches!(*command, Command::Say { .. }));
+            assert!(!matches!(meant(name), PromptCommand::Wrong(_) | PromptCommand::Nothing), "{name}");
+            let said = matches!(meant(name), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
             assert!(!said, "{name}");
         }
     }
@@ -296,13 +297,14 @@ mod tests {
 
     #[test]
     fn every_show_has_an_entry_and_the_bare_word_is_no_remark() {
-        assert_eq!((meant("scenario"), meant("restart")), (Meant::Shows, Meant::Again));
+        assert_eq!((meant("scenario"), meant("restart")), (PromptCommand::Shows, PromptCommand::Again));
         let shows = ["first-tour", "price-moved"].map(|name| SafeText::clean(name, 40));
-        let all: Vec<Entry> = find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
+        let all: Vec<PaletteEntry> =
+            find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["scenario first-tour", "scenario price-moved"]);
         let play = Command::Scenario { name: "price-moved".to_owned() };
-        assert_eq!(all[1].meant, Meant::Send(Box::new(play)));
+        assert_eq!(all[1].meant, PromptCommand::Send(Box::new(play)));
         for word in ["scenario", "restart", "step"] {
             assert!(names_of_commands().contains(&word), "Tab does not know {word}");
         }

@@ -31,7 +31,7 @@ const HEAD: [&str; 13] = [
 ];
 
 /// Time in milliseconds since the Unix epoch, and the cells of a row.
-type Cells = (u64, [String; 13]);
+type TradeCells = (u64, [String; 13]);
 
 /// CSV of every trade in the feed, oldest first, with a header line. Orders and bridge orders have their filled
 /// amounts.
@@ -46,7 +46,7 @@ pub fn csv(feed: &Feed) -> String {
 /// CSV of a whole run from its events. Unlike [`csv`], it contains every trade, however many there are.
 pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
     let mut feed = Feed::default();
-    let mut rows: BTreeMap<String, Cells> = BTreeMap::new();
+    let mut rows: BTreeMap<String, TradeCells> = BTreeMap::new();
     let mut gas = OrderGas::default();
     for event in events {
         let event = Arc::new(event);
@@ -110,7 +110,7 @@ fn paid_gas(hints: Option<&Value>) -> Option<u128> {
         .try_fold(0, |sum: u128, one| sum.checked_add(one?))
 }
 
-fn text(mut rows: Vec<Cells>, gas: &OrderGas) -> String {
+fn text(mut rows: Vec<TradeCells>, gas: &OrderGas) -> String {
     rows.sort_by_key(|(at, _)| *at);
     for (_, row) in &mut rows {
         if let [_, hash, _, _, _, _, _, _, _, cell, ..] = row
@@ -138,7 +138,7 @@ fn chain_name(asked: &str) -> String {
     network.unwrap_or(asked).to_owned()
 }
 
-fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
+fn order_row(at: u64, order: &OrderUpdate) -> Option<TradeCells> {
     let fill = order.fill.as_ref()?;
     let cells = [
         utc(at),
@@ -159,7 +159,7 @@ fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
     Some((at, cells))
 }
 
-fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
+fn intent_row(at: u64, intent: &IntentUpdate) -> Option<TradeCells> {
     let delivered = intent.status == IntentStatus::Filled;
     let got = intent.amount_out.clone();
     if !delivered && got.is_none() {
@@ -186,7 +186,7 @@ fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
 }
 
 /// Row of a signed swap. Calls that were only quoted, simulated or rejected are not trades.
-fn call_row(call: &CallSeen) -> Option<Cells> {
+fn call_row(call: &CallSeen) -> Option<TradeCells> {
     let (_, transaction) = call.transactions.last()?;
     let card = call.end.as_ref().and_then(|end| end.card.as_ref());
     let none = Value::Null;

@@ -3,7 +3,7 @@
 use super::line::chain_words;
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
 use crate::state::call_details::named;
-use crate::state::feed::{CallSeen, Standing};
+use crate::state::feed::{CallSeen, CallStatus};
 use crate::widgets::sprite::phase_words;
 use crate::widgets::words::policy_line;
 use bardo_base::fabric::{ChainState, EndState, Event, EventKind};
@@ -44,17 +44,17 @@ fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
         Some(EndState::Rehearsed | EndState::NotDone) => None,
         // Old journals have no end state, so the transactions decide.
         None => match call.standing() {
-            Standing::Done => Some(DONE),
-            Standing::Unclear => Some(UNCLEAR),
-            Standing::Running
-            | Standing::Waiting
-            | Standing::Sent
-            | Standing::Rehearsed
-            | Standing::OnPaper
-            | Standing::Blocked
-            | Standing::Refused
-            | Standing::Lapsed
-            | Standing::Failed => None,
+            CallStatus::Done => Some(DONE),
+            CallStatus::Unclear => Some(UNCLEAR),
+            CallStatus::Running
+            | CallStatus::Waiting
+            | CallStatus::Sent
+            | CallStatus::Rehearsed
+            | CallStatus::OnPaper
+            | CallStatus::Blocked
+            | CallStatus::Refused
+            | CallStatus::Lapsed
+            | CallStatus::Failed => None,
         },
     }
 }

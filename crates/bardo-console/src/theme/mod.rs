@@ -1,7 +1,7 @@
 //! Themes: styles of the screen's roles. TOML files with a palette, roles and inheritance.
 //!
 //! A role that a theme leaves out falls back along its dots (`badge.play` → `badge` → `text`). A mistake in a theme
-//! never stops the console: it is a [`Warning`] with file and line, and the rest of the theme is used. Layout and the
+//! never stops the console: it is a [`ThemeWarning`] with file and line, and the rest of the theme is used. Layout and the
 //! use of roles are handled elsewhere.
 
 pub mod color;
@@ -13,7 +13,7 @@ use bardo_base::regular_file;
 use ratatui::style::{Color, Modifier, Style};
 
 pub use color::Depth;
-pub use parse::Warning;
+pub use parse::ThemeWarning;
 
 /// Maximum size of a theme file, in bytes.
 const MAX_BYTES: u64 = 256 << 10;
@@ -120,7 +120,7 @@ impl Role {
 
 /// Brightness that a theme is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ThemeKind {
     /// Light text on a dark background.
     Dark,
     /// Dark text on a light background.
@@ -131,7 +131,7 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Theme {
     name: String,
-    kind: Kind,
+    kind: ThemeKind,
     styles: Vec<Style>,
 }
 
@@ -189,7 +189,7 @@ impl Theme {
     ///
     /// # Errors
     /// [`ThemeError`] if there is no such theme, if its file cannot be read or is not TOML, or if it inherits itself.
-    pub fn load(name: &str, folder: Option<&Path>) -> Result<(Self, Vec<Warning>), ThemeError> {
+    pub fn load(name: &str, folder: Option<&Path>) -> Result<(Self, Vec<ThemeWarning>), ThemeError> {
         let mut warnings = Vec::new();
         let mut chain: Vec<String> = Vec::new();
         let mut layers = Vec::new();
@@ -216,7 +216,7 @@ impl Theme {
     pub(crate) fn told_apart() -> Self {
         let colour = |at: usize| Color::Rgb(1, 1, u8::try_from(at).unwrap_or(u8::MAX));
         let styles = Role::ALL.iter().map(|role| Style::new().fg(colour(role.index()))).collect();
-        Self { name: String::new(), kind: Kind::Dark, styles }
+        Self { name: String::new(), kind: ThemeKind::Dark, styles }
     }
 
     /// Name by which the theme was loaded.
@@ -225,7 +225,7 @@ impl Theme {
     }
 
     /// Brightness that the theme is made for.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ThemeKind {
         self.kind
     }
 
@@ -355,12 +355,12 @@ mod tests {
 
     #[test]
     fn light_is_light_and_dark_is_dark() {
-        for (name, kind) in [("dark", Kind::Dark), ("light", Kind::Light), ("bardo", Kind::Dark)] {
+        for (name, kind) in [("dark", ThemeKind::Dark), ("light", ThemeKind::Light), ("bardo", ThemeKind::Dark)] {
             let theme = built_in(name);
             assert_eq!(theme.kind(), kind);
             let ground = color::rgb(theme.style(Role::Background).bg.unwrap()).unwrap();
             let (on_black, on_white) = (color::contrast(ground, (0, 0, 0)), color::contrast(ground, (255, 255, 255)));
-            assert_eq!(on_black < on_white, kind == Kind::Dark, "{name}");
+            assert_eq!(on_black < on_white, kind == ThemeKind::Dark, "{name}");
         }
     }
 

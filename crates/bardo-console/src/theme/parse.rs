@@ -6,11 +6,11 @@ use std::fmt;
 use ratatui::style::{Color, Modifier, Style};
 use toml::de::{DeTable, DeValue};
 
-use super::{Kind, Role, ThemeError, color};
+use super::{Role, ThemeError, ThemeKind, color};
 
 /// Mistake in a theme that does not prevent its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
+pub struct ThemeWarning {
     /// Name of the theme with the mistake.
     pub theme: String,
     /// Line of the mistake, starting at 1.
@@ -19,7 +19,7 @@ pub struct Warning {
     pub message: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ThemeWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "theme {}, line {}: {}", self.theme, self.line, self.message)
     }
@@ -27,7 +27,7 @@ impl fmt::Display for Warning {
 
 /// Role as written in a file. Colours are resolved later, because an inheriting theme may redefine the palette.
 #[derive(Debug, Clone)]
-struct Written {
+struct StyleEntry {
     line: usize,
     fg: Option<String>,
     bg: Option<String>,
@@ -36,12 +36,12 @@ struct Written {
 
 /// One theme file in the chain of inheritance.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct ParsedTheme {
     name: String,
     pub(super) inherits: Option<String>,
-    kind: Option<Kind>,
+    kind: Option<ThemeKind>,
     palette: BTreeMap<String, Color>,
-    roles: Vec<(Role, Written)>,
+    roles: Vec<(Role, StyleEntry)>,
 }
 
 /// Modifiers that a role can set to `true`.
@@ -57,7 +57,7 @@ const MODIFIERS: [(&str, Modifier); 5] = [
 struct Reporter<'a> {
     theme: &'a str,
     source: &'a str,
-    warnings: &'a mut Vec<Warning>,
+    warnings: &'a mut Vec<ThemeWarning>,
 }
 
 impl Reporter<'_> {
@@ -67,7 +67,7 @@ impl Reporter<'_> {
 
     fn warn(&mut self, at: usize, message: String) {
         let line = self.line(at);
-        self.warnings.push(Warning { theme: self.theme.to_owned(), line, message });
+        self.warnings.push(ThemeWarning { theme: self.theme.to_owned(), line, message });
     }
 }
 
@@ -76,7 +76,7 @@ fn line_of(source: &str, at: usize) -> usize {
 }
 
 /// Parses one theme file. Only invalid TOML is an error; every other mistake is a warning.
-pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Result<Layer, ThemeError> {
+pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<ThemeWarning>) -> Result<ParsedTheme, ThemeError> {
     let table = DeTable::parse(source).map_err(|error| ThemeError::Syntax {
         name: name.to_owned(),
         line: line_of(source, error.span().map_or(0, |span| span.start)),
@@ -84,13 +84,13 @@ pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Re
     })?;
     let mut report = Reporter { theme: name, source, warnings };
     let mut layer =
-        Layer { name: name.to_owned(), inherits: None, kind: None, palette: BTreeMap::new(), roles: Vec::new() };
+        ParsedTheme { name: name.to_owned(), inherits: None, kind: None, palette: BTreeMap::new(), roles: Vec::new() };
     for (key, value) in in_order(table.get_ref()) {
         let at = key.1;
         match (key.0, value) {
             ("inherits", DeValue::String(parent)) => layer.inherits = Some(parent.to_string()),
-            ("kind", DeValue::String(kind)) if kind == "dark" => layer.kind = Some(Kind::Dark),
-            ("kind", DeValue::String(kind)) if kind == "light" => layer.kind = Some(Kind::Light),
+            ("kind", DeValue::String(kind)) if kind == "dark" => layer.kind = Some(ThemeKind::Dark),
+            ("kind", DeValue::String(kind)) if kind == "light" => layer.kind = Some(ThemeKind::Light),
             ("kind", _) => report.warn(at, "`kind` must be \"dark\" or \"light\"".to_owned()),
             ("palette", DeValue::Table(entries)) => {
                 for ((entry, at), value) in in_order(entries) {
@@ -131,8 +131,8 @@ fn in_order<'t>(table: &'t DeTable<'_>) -> Vec<((&'t str, usize), &'t DeValue<'t
     entries
 }
 
-fn written(name: &str, at: usize, value: &DeValue<'_>, report: &mut Reporter<'_>) -> Option<Written> {
-    let mut written = Written { line: report.line(at), fg: None, bg: None, modifiers: Modifier::empty() };
+fn written(name: &str, at: usize, value: &DeValue<'_>, report: &mut Reporter<'_>) -> Option<StyleEntry> {
+    let mut written = StyleEntry { line: report.line(at), fg: None, bg: None, modifiers: Modifier::empty() };
     match value {
         DeValue::String(color) => written.fg = Some(color.to_string()),
         DeValue::Table(fields) => {
@@ -162,7 +162,7 @@ fn written(name: &str, at: usize, value: &DeValue<'_>, report: &mut Reporter<'_>
 }
 
 /// Merges the files, base theme first, and resolves the style of every role.
-pub(super) fn resolve(layers: &[Layer], warnings: &mut Vec<Warning>) -> (Kind, Vec<Style>) {
+pub(super) fn resolve(layers: &[ParsedTheme], warnings: &mut Vec<ThemeWarning>) -> (ThemeKind, Vec<Style>) {
     let mut palette = BTreeMap::new();
     for layer in layers {
         palette.extend(layer.palette.iter().map(|(name, color)| (name.as_str(), *color)));
@@ -176,7 +176,7 @@ pub(super) fn resolve(layers: &[Layer], warnings: &mut Vec<Warning>) -> (Kind, V
                 let color = palette.get(name).copied().or_else(|| color::parse(name));
                 if color.is_none() {
                     faulty = true;
-                    warnings.push(Warning {
+                    warnings.push(ThemeWarning {
                         theme: layer.name.clone(),
                         line: written.line,
                         message: format!("`{name}` is neither in the palette nor a colour; {COLOUR_FORMS}"),
@@ -190,7 +190,7 @@ pub(super) fn resolve(layers: &[Layer], warnings: &mut Vec<Warning>) -> (Kind, V
             }
         }
     }
-    let kind = layers.iter().rev().find_map(|layer| layer.kind).unwrap_or(Kind::Dark);
+    let kind = layers.iter().rev().find_map(|layer| layer.kind).unwrap_or(ThemeKind::Dark);
     let ground = styles.get("background").copied().unwrap_or_default();
     let text = styles.get("text").copied().unwrap_or(Style::new().fg(Color::Reset));
     let all = Role::ALL.iter().map(|role| match role {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::Painter;
 use crate::state::State;
+use crate::state::audit_log;
 use crate::state::call_details::{self, CallDetails, named};
 use crate::state::feed::CallSeen;
-use crate::state::trail;
 use crate::theme::{Role, Theme};
 use crate::widgets::card::CallCard;
 use crate::widgets::dialog::open;
@@ -226,7 +226,7 @@ fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
         Some(Found::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
-                let told = trail::words(entry);
+                let told = audit_log::words(entry);
                 rows.push(Row::new(words, Role::TextDim).then(format!("  {told}"), Role::Text));
             }
         }

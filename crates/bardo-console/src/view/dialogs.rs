@@ -6,7 +6,7 @@ use ratatui::widgets::{List, ListState, Widget};
 
 use crate::keymap::{self, Action, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::state::Entry;
+use crate::state::PaletteEntry;
 use crate::state::State;
 use crate::state::model::Money;
 use crate::state::text_field::TextField;
@@ -20,7 +20,7 @@ fn titled(words: &str) -> Vec<StyledText> {
     vec![(words.to_owned(), Role::Title)]
 }
 
-fn keys_of(row: &keymap::Row) -> String {
+fn keys_of(row: &keymap::ActiveBinding) -> String {
     let keys: Vec<_> = row.keys.iter().map(ToString::to_string).collect();
     keys.join("  ")
 }
@@ -37,7 +37,7 @@ impl Widget for HelpDialog<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, state, offset, of } = self;
         let painter = &mut Painter { buffer, theme };
-        let here = |row: &keymap::Row| match row.context {
+        let here = |row: &keymap::ActiveBinding| match row.context {
             Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
             _ => row.help,
         };
@@ -100,7 +100,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Returns true if a key is an answer of the dialog. Help is not: it is shown in the hint line.
-fn is_answer(row: &keymap::Row, context: Context) -> bool {
+fn is_answer(row: &keymap::ActiveBinding, context: Context) -> bool {
     row.context == context && !row.hint.is_empty() && row.action != Action::Help
 }
 
@@ -260,7 +260,7 @@ impl Widget for PaletteDialog<'_> {
         painter.render(TextInput::new(field, painter.theme), typed.intersection(first));
         let room = usize::from(inner.height).saturating_sub(2);
         let skip = (at + 1).saturating_sub(room);
-        let entry = |(place, entry): (usize, &Entry)| {
+        let entry = |(place, entry): (usize, &PaletteEntry)| {
             let role = if place == at { Role::Selection } else { Role::Dialog };
             let columns = usize::from(inner.width);
             let name = format!("{:<24}", entry.name);

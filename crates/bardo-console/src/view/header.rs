@@ -12,16 +12,11 @@ use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenId;
 use crate::state::State;
 use crate::theme::{Role, Theme};
+use crate::widgets::paint::Group;
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
 use bardo_session::handle::ReplayState;
 use bardo_session::isolation::IsolationLevel;
-
-/// Pieces that are kept or dropped together; the highest rank is dropped first.
-struct Group {
-    rank: u8,
-    pieces: Vec<StyledText>,
-}
 
 /// Header of the console: kind of money, network, state, waiting requests; below it the tabs and the wallet.
 pub(super) struct Header<'a> {

@@ -103,7 +103,7 @@ const GAP_WORDS: &str = "  ";
 /// Key with this name, if it is bound in the current context.
 fn named(state: &State, name: &str) -> Option<Key> {
     let context = state.context();
-    let of = |row: &crate::keymap::Row| row.keys.iter().copied().find(|key| key.to_string() == name);
+    let of = |row: &crate::keymap::ActiveBinding| row.keys.iter().copied().find(|key| key.to_string() == name);
     let found = state.keys.rows(context).find_map(of);
     // Keys of a screen's own dialog are in no table, so they are parsed by name.
     found.or_else(|| Key::named(name).filter(|_| context != Context::Page))

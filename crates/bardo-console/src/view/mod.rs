@@ -10,13 +10,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 
-use crate::keymap::{Action, Context, Row};
+use crate::keymap::{Action, ActiveBinding, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenId;
 use crate::state::decision::Decision;
 use crate::state::{Candidate, LEAST, Layer, State};
 use crate::theme::{Role, Theme};
-use crate::widgets::decision::{DecisionDialog, DecisionModel, Fit, badge};
+use crate::widgets::decision::{DecisionDialog, DecisionModel, VisiblePart, badge};
 use crate::widgets::text_input::TextInput;
 use bardo_base::text::{fit, width};
 
@@ -119,7 +119,7 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
 }
 
 /// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
-pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
+pub(crate) fn decision_fit(state: &State) -> Option<VisiblePart> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
     decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
 }
@@ -371,17 +371,17 @@ impl Widget for CompletionLine<'_> {
     }
 }
 
-pub(crate) fn hint(row: &Row) -> Vec<StyledText> {
+pub(crate) fn hint(row: &ActiveBinding) -> Vec<StyledText> {
     let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }
 
 #[cfg(test)]
-mod asked;
-#[cfg(test)]
 mod keyed;
 #[cfg(test)]
 mod pictures;
+#[cfg(test)]
+mod request_tests;
 #[cfg(test)]
 mod styles;
 #[cfg(test)]

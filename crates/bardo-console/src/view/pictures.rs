@@ -30,14 +30,14 @@ use bardo_session::market::{BootStep, Money, Update};
 use bardo_session::questions::{About, PolicyChange, PolicyRequest, Question};
 
 /// Terminal emulator that has received every frame so far.
-struct Shown {
+struct Picture {
     parser: vt100::Parser,
     screen: Screen,
     theme: Theme,
     size: Size,
 }
 
-impl Shown {
+impl Picture {
     fn new(columns: u16, rows: u16) -> Self {
         let cells = |count| NonZero::new(count).unwrap();
         Self {
@@ -89,9 +89,9 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
     let all: Vec<SafeText> = corpus::all().map(|raw| SafeText::clean(&raw, 200)).collect();
     assert!(all.len() > 100);
     for (columns, rows) in [(80, 24), (41, 12)] {
-        let mut shown = Shown::new(columns, rows);
+        let mut shown = Picture::new(columns, rows);
         for (at, words) in all.iter().enumerate() {
-            let told = |state: &State, shown: &mut Shown| {
+            let told = |state: &State, shown: &mut Picture| {
                 let wrong = shown.wrong(state);
                 let picture = shown.parser.screen().contents();
                 assert!(wrong.is_empty(), "{words:?} at {columns}×{rows}: {wrong:?}\n{picture}");

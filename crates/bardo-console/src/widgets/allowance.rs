@@ -3,11 +3,11 @@
 use alloy_primitives::{Address, U256};
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::CallModel;
 use super::figure::{paid, text};
-use super::paint::{Group, Line, Row, Title};
+use super::paint::{CardLine, Group, Row, Title};
 use super::plain::{money_row, sent_group};
-use super::status::Status;
+use super::status::CardStatus;
 use super::words::transaction_words;
 use super::{CardView, Moment};
 use crate::format::{short_address, time_of_day};
@@ -44,7 +44,7 @@ pub struct Allowance {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AllowanceModel {
     /// Call that it came from; a call without a tool name if it has another source.
-    pub call: Call,
+    pub call: CallModel,
     /// Allowance data, once known.
     pub allowance: Option<Allowance>,
     /// State of its transaction, if it has one.
@@ -128,12 +128,16 @@ fn label_words(label: &str) -> String {
 impl AllowanceModel {
     /// Creates the chip of a requested call.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
-        Self { call: Call::asked(at, tool, params), ..Self::default() }
+        Self { call: CallModel::asked(at, tool, params), ..Self::default() }
     }
 
     /// Creates the chip of an allowance that is known without a call.
     pub fn known(allowance: Allowance) -> Self {
-        Self { call: Call { status: Status::Done, ..Call::default() }, allowance: Some(allowance), sent: None }
+        Self {
+            call: CallModel { status: CardStatus::Done, ..CallModel::default() },
+            allowance: Some(allowance),
+            sent: None,
+        }
     }
 
     /// Applies an event of its call.
@@ -188,7 +192,7 @@ impl AllowanceModel {
             }
             _ => {
                 // A request that passes without an answer does not wait for the operator.
-                let passes = self.call.status == Status::Waiting && self.call.passes_by_itself;
+                let passes = self.call.status == CardStatus::Waiting && self.call.passes_by_itself;
                 let word = if passes { "goes ahead" } else { self.call.status.word() };
                 vec![
                     (format!("{} {word}  ", self.call.status.mark()), self.call.status.role()),
@@ -200,7 +204,7 @@ impl AllowanceModel {
 }
 
 impl CardView for AllowanceModel {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         let status = self.call.status;
         let mut mark = status.sign();
         let mut groups = vec![Group::new(0, self.pair(), Role::Text)];
@@ -222,12 +226,12 @@ impl CardView for AllowanceModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        Line { at: self.call.at, mark, kind: self.kind().to_owned(), groups, right: self.call.line_end(now) }
+        CardLine { at: self.call.at, mark, kind: self.kind().to_owned(), groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {
         let right = match (&self.allowance, self.call.status) {
-            (Some(allowance), Status::Done) => {
+            (Some(allowance), CardStatus::Done) => {
                 let (mark, word, role) = allowance.badge(now);
                 vec![(format!("{mark} {word}"), role)]
             }
@@ -250,7 +254,7 @@ impl CardView for AllowanceModel {
         let Some(allowance) = &self.allowance else {
             if rows.is_empty() {
                 rows.push(match self.call.status {
-                    Status::Empty | Status::Done => Row::new("No allowance is known.", Role::TextDim),
+                    CardStatus::Empty | CardStatus::Done => Row::new("No allowance is known.", Role::TextDim),
                     _ if self.call.signs => Row::new("Being checked and signed…", Role::TextDim),
                     _ => Row::new("Querying the token and Permit2…", Role::TextDim),
                 });

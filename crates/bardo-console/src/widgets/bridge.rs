@@ -2,10 +2,10 @@
 
 use alloy_primitives::Address;
 
-use super::call::Call;
+use super::call::CallModel;
 use super::figure::{amount, countdown, paid};
-use super::paint::{Group, Line, Row, Title};
-use super::status::Status;
+use super::paint::{CardLine, Group, Row, Title};
+use super::status::CardStatus;
 use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::{grouped, short_address, short_hash, time_of_day};
 use crate::painter::StyledText;
@@ -24,7 +24,7 @@ const MOST_BIDS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BridgeModel {
     /// Call that placed the order.
-    pub call: Call,
+    pub call: CallModel,
     /// Newest update of the order.
     pub intent: Option<Box<IntentUpdate>>,
     /// Time of that update, in milliseconds since the Unix epoch.
@@ -33,13 +33,14 @@ pub struct BridgeModel {
 
 impl BridgeModel {
     /// Creates the card of a requested order.
-    pub fn asked(call: Call) -> Self {
+    pub fn asked(call: CallModel) -> Self {
         Self { call, ..Self::default() }
     }
 
     /// Creates the card of an order that is known only from its own events.
     pub fn known(at: u64, intent: &IntentUpdate) -> Self {
-        let mut model = Self { call: Call { at, status: Status::Running, ..Call::default() }, ..Self::default() };
+        let mut model =
+            Self { call: CallModel { at, status: CardStatus::Running, ..CallModel::default() }, ..Self::default() };
         model.take(at, intent);
         model
     }
@@ -58,19 +59,19 @@ impl BridgeModel {
     }
 
     /// Status of the order at a moment.
-    pub fn status(&self, now: Moment) -> Status {
+    pub fn status(&self, now: Moment) -> CardStatus {
         let Some(intent) = &self.intent else {
-            return if self.call.status == Status::Done { Status::Loading } else { self.call.status };
+            return if self.call.status == CardStatus::Done { CardStatus::Loading } else { self.call.status };
         };
         let old = now.millis.saturating_sub(self.heard_at) > STALE_AFTER_MILLIS;
         match intent.status {
-            IntentStatus::Pending => Status::Loading,
-            IntentStatus::Filling if old => Status::Stale,
-            IntentStatus::Filling => Status::Running,
-            IntentStatus::Filled if is_unseen(intent) => Status::Unclear,
-            IntentStatus::Filled => Status::Done,
-            IntentStatus::Expired => Status::Expired,
-            IntentStatus::Refunded => Status::Cancelled,
+            IntentStatus::Pending => CardStatus::Loading,
+            IntentStatus::Filling if old => CardStatus::Stale,
+            IntentStatus::Filling => CardStatus::Running,
+            IntentStatus::Filled if is_unseen(intent) => CardStatus::Unclear,
+            IntentStatus::Filled => CardStatus::Done,
+            IntentStatus::Expired => CardStatus::Expired,
+            IntentStatus::Refunded => CardStatus::Cancelled,
         }
     }
 
@@ -89,7 +90,7 @@ impl BridgeModel {
         let seconds = now.millis.saturating_sub(self.call.at) / 1000;
         match intent.status {
             IntentStatus::Pending => "signed, not locked".to_owned(),
-            IntentStatus::Filling if status == Status::Stale => {
+            IntentStatus::Filling if status == CardStatus::Stale => {
                 format!("STALE, updated {}", super::figure::ago(self.heard_at, now))
             }
             IntentStatus::Filling if now.motion => format!("FILLING {}", countdown(seconds)),
@@ -344,7 +345,7 @@ fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
 }
 
 impl CardView for BridgeModel {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         let status = self.status(now);
         let mut groups = Vec::new();
         match &self.intent {
@@ -372,7 +373,7 @@ impl CardView for BridgeModel {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
         let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
-        Line { at: self.call.at, mark: status.sign(), kind: "Bridge".to_owned(), groups, right }
+        CardLine { at: self.call.at, mark: status.sign(), kind: "Bridge".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -433,10 +434,10 @@ impl BridgeModel {
         let mut rows = self.call.failure_rows();
         if rows.is_empty() {
             rows.push(match self.call.status {
-                Status::Empty => Row::new("No bridge order.", Role::TextDim),
+                CardStatus::Empty => Row::new("No bridge order.", Role::TextDim),
                 _ => Row::new("Being checked and signed…", Role::TextDim),
             });
-            if self.call.status != Status::Empty {
+            if self.call.status != CardStatus::Empty {
                 rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
             }
         }

@@ -6,7 +6,7 @@ use super::Moment;
 use super::decision::ends_words;
 use super::figure::{countdown, running, took};
 use super::paint::Row;
-use super::status::Status;
+use super::status::CardStatus;
 use super::words::failure_words;
 use crate::painter::StyledText;
 use crate::theme::Role;
@@ -31,7 +31,7 @@ pub struct Failure {
 
 /// Call as its card sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Call {
+pub struct CallModel {
     /// Start of the call, in milliseconds since the Unix epoch.
     pub at: u64,
     /// Name of the tool.
@@ -39,7 +39,7 @@ pub struct Call {
     /// Parameters, with secrets redacted.
     pub params: Value,
     /// Status of the call.
-    pub status: Status,
+    pub status: CardStatus,
     /// Current step: name, position starting at 1, number of steps.
     pub step: Option<(SafeText, u32, u32)>,
     /// Duration of an ended call, in milliseconds.
@@ -60,11 +60,11 @@ pub struct Call {
     pub on_paper: bool,
 }
 
-impl Call {
+impl CallModel {
     /// Creates a call of which only the request is known.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
         let signs = ToolFacts::of_earlier_versions(tool).signs;
-        Self { at, tool: SafeText::clean(tool, 80), params, status: Status::Loading, signs, ..Self::default() }
+        Self { at, tool: SafeText::clean(tool, 80), params, status: CardStatus::Loading, signs, ..Self::default() }
     }
 
     /// Applies an event of this call.
@@ -75,17 +75,17 @@ impl Call {
                 *self = Self { signs, ..Self::asked(at, &start.tool_name, start.params.value().clone()) };
             }
             EventKind::ToolUpdate(update) => {
-                self.status = Status::Running;
+                self.status = CardStatus::Running;
                 self.step = Some((update.step.clone(), update.index, update.of));
             }
             EventKind::SafetyCheck(_) | EventKind::PermitIssued(_) | EventKind::TxUpdate(_)
-                if self.status == Status::Loading =>
+                if self.status == CardStatus::Loading =>
             {
-                self.status = Status::Running;
+                self.status = CardStatus::Running;
             }
             EventKind::ToolOverrun(_) => self.overrun = true,
             EventKind::ApprovalRequested(asked) => {
-                self.status = Status::Waiting;
+                self.status = CardStatus::Waiting;
                 self.lapses_at = Some(asked.lapses_at);
                 self.passes_by_itself = asked.passes_by_itself;
             }
@@ -94,15 +94,15 @@ impl Call {
                 self.answer.clone_from(&answered.reason);
                 self.status = match answered.outcome {
                     ApprovalOutcome::Approved | ApprovalOutcome::ApprovedSimilar | ApprovalOutcome::Edited => {
-                        Status::Running
+                        CardStatus::Running
                     }
-                    ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => Status::Refused,
-                    ApprovalOutcome::Lapsed => Status::Lapsed,
-                    ApprovalOutcome::Withdrawn => Status::Cancelled,
+                    ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => CardStatus::Refused,
+                    ApprovalOutcome::Lapsed => CardStatus::Lapsed,
+                    ApprovalOutcome::Withdrawn => CardStatus::Cancelled,
                 };
             }
             EventKind::ToolError(error) => {
-                self.status = Status::of_error(error.error_code);
+                self.status = CardStatus::of_error(error.error_code);
                 self.lapses_at = None;
                 self.failure = Some(Failure {
                     code: error.error_code,
@@ -117,10 +117,10 @@ impl Call {
                 let state = hints.and_then(|hints| hints.get("state")?.as_str());
                 self.on_paper = hints.and_then(|hints| hints.get("paper")?.as_bool()) == Some(true);
                 self.status = match (end.success, state) {
-                    (true, Some("simulated")) => Status::Simulated,
-                    (true, Some("unclear")) => Status::Unclear,
-                    (true, _) => Status::Done,
-                    (false, _) if self.failure.is_none() && !self.status.is_over() => Status::Failed,
+                    (true, Some("simulated")) => CardStatus::Simulated,
+                    (true, Some("unclear")) => CardStatus::Unclear,
+                    (true, _) => CardStatus::Done,
+                    (false, _) if self.failure.is_none() && !self.status.is_over() => CardStatus::Failed,
                     (false, _) => self.status,
                 };
             }
@@ -140,7 +140,7 @@ impl Call {
         let mut words = format!("{} {word}", status.mark());
         let mut role = status.role();
         match status {
-            Status::Loading | Status::Running => {
+            CardStatus::Loading | CardStatus::Running => {
                 let doing = self.step.as_ref().map_or(status.word(), |(step, ..)| step.as_str());
                 words = format!("{} {} {}", status.mark(), lower_first(doing), running(self.at, now));
                 if self.overrun {
@@ -148,7 +148,7 @@ impl Call {
                     role = Role::StateCare;
                 }
             }
-            Status::Waiting => {
+            CardStatus::Waiting => {
                 if let (Some(ends), true) = (self.lapses_at, self.passes_by_itself) {
                     // A request that passes without an answer does not wait for the operator.
                     words = format!("{} {}", status.mark(), ends_words(ends, true, now, EDGE));
@@ -172,12 +172,12 @@ impl Call {
     /// Text at the right end of the call's line.
     pub fn line_end(&self, now: Moment) -> Vec<StyledText> {
         match (self.status, self.millis) {
-            (Status::Loading | Status::Running, _) => vec![(running(self.at, now), Role::Chart)],
-            (Status::Waiting, _) if self.passes_by_itself => {
+            (CardStatus::Loading | CardStatus::Running, _) => vec![(running(self.at, now), Role::Chart)],
+            (CardStatus::Waiting, _) if self.passes_by_itself => {
                 let words = self.lapses_at.map(|ends| ends_words(ends, true, now, EDGE)).unwrap_or_default();
                 vec![(words, Role::StateCare)]
             }
-            (status, _) if status.is_bad() || status == Status::Lapsed => vec![("Enter".to_owned(), Role::Key)],
+            (status, _) if status.is_bad() || status == CardStatus::Lapsed => vec![("Enter".to_owned(), Role::Key)],
             (_, Some(millis)) if self.on_paper => {
                 vec![("PAPER ".to_owned(), Role::StateCare), (took(millis), Role::TextDim)]
             }

@@ -4,12 +4,12 @@ use alloy_primitives::B256;
 
 use super::allowance::AllowanceModel;
 use super::bridge::BridgeModel;
-use super::call::Call;
+use super::call::CallModel;
 use super::order::OrderModel;
-use super::paint::{Line, Row, Title};
+use super::paint::{CardLine, Row, Title};
 use super::plain::PlainModel;
 use super::quote::QuoteModel;
-use super::status::Status;
+use super::status::CardStatus;
 use super::swap::SwapModel;
 use super::{CardKeys, CardView, Moment};
 use crate::theme::Role;
@@ -60,8 +60,10 @@ impl CallCard {
             Some(_) if TAKES_BACK.contains(&tool) => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
             Some(CardKind::Quote) => Self::Quote(Box::new(QuoteModel::asked(at, tool, params))),
             Some(CardKind::Swap) => Self::Swap(Box::new(SwapModel::asked(at, tool, params, &facts.steps))),
-            Some(CardKind::Order) => Self::Order(Box::new(OrderModel::asked(Call::asked(at, tool, params)))),
-            Some(CardKind::CrossChain) => Self::Bridge(Box::new(BridgeModel::asked(Call::asked(at, tool, params)))),
+            Some(CardKind::Order) => Self::Order(Box::new(OrderModel::asked(CallModel::asked(at, tool, params)))),
+            Some(CardKind::CrossChain) => {
+                Self::Bridge(Box::new(BridgeModel::asked(CallModel::asked(at, tool, params))))
+            }
             Some(CardKind::Allowance) => Self::Allowance(Box::new(AllowanceModel::asked(at, tool, params))),
             None => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
         }
@@ -69,7 +71,7 @@ impl CallCard {
 
     /// Hash of the order that the call placed, once known. Status queries, cancellations and refunds place none.
     pub fn order_placed(&self) -> Option<B256> {
-        let places = |call: &Call| call.signs && !TAKES_BACK.contains(&call.tool.as_str());
+        let places = |call: &CallModel| call.signs && !TAKES_BACK.contains(&call.tool.as_str());
         match self {
             Self::Order(model) if places(&model.call) => model.order.as_ref().map(|order| order.order_hash),
             Self::Bridge(model) if places(&model.call) => model.intent.as_ref().map(|intent| intent.intent_id),
@@ -104,7 +106,7 @@ impl CallCard {
     }
 
     /// Call that the card shows.
-    pub fn call(&self) -> &Call {
+    pub fn call(&self) -> &CallModel {
         match self {
             Self::Quote(model) => &model.call,
             Self::Swap(model) => &model.call,
@@ -115,7 +117,7 @@ impl CallCard {
         }
     }
 
-    fn call_mut(&mut self) -> &mut Call {
+    fn call_mut(&mut self) -> &mut CallModel {
         match self {
             Self::Quote(model) => &mut model.call,
             Self::Swap(model) => &mut model.call,
@@ -131,14 +133,16 @@ impl CallCard {
     pub fn wait_for_operator(&mut self, until: Option<Option<u64>>) {
         let call = self.call_mut();
         match until {
-            Some(lapses_at) if !call.status.is_over() => (call.status, call.lapses_at) = (Status::Waiting, lapses_at),
-            None if call.status == Status::Waiting => (call.status, call.lapses_at) = (Status::Running, None),
+            Some(lapses_at) if !call.status.is_over() => {
+                (call.status, call.lapses_at) = (CardStatus::Waiting, lapses_at)
+            }
+            None if call.status == CardStatus::Waiting => (call.status, call.lapses_at) = (CardStatus::Running, None),
             Some(_) | None => {}
         }
     }
 
     /// Status of the card at a moment.
-    pub fn status(&self, now: Moment) -> Status {
+    pub fn status(&self, now: Moment) -> CardStatus {
         match self {
             Self::Quote(model) => model.status(now),
             Self::Order(model) => model.status(now),
@@ -160,7 +164,7 @@ impl CallCard {
 }
 
 impl CardView for CallCard {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         self.sheet().line(now)
     }
 

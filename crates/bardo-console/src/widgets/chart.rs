@@ -144,7 +144,7 @@ pub fn place(value: f64, low: f64, high: f64, count: usize) -> usize {
 
 /// Time range of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Range {
+pub enum TimeRange {
     /// The last 15 minutes.
     #[default]
     Quarter,
@@ -156,7 +156,7 @@ pub enum Range {
     All,
 }
 
-impl Range {
+impl TimeRange {
     /// Display text of the range.
     pub const fn words(self) -> &'static str {
         match self {
@@ -232,7 +232,7 @@ pub struct ChartModel {
     /// Digits after the decimal point.
     pub places: u32,
     /// Time range to show.
-    pub range: Range,
+    pub range: TimeRange,
     /// Minimum distance between the lowest and the highest line, in basis points of the newest value. Prevents tiny
     /// changes from looking like a fall.
     pub least_span_bps: u32,
@@ -458,7 +458,7 @@ mod tests {
         // Each column has a hundred points: the first and the last at the bottom, one at the top.
         let value = |at: u64| Decimal::from(if at % 100 == 50 { 109 } else { 101 });
         let points = (0..2_400).map(|at| (at, value(at))).collect();
-        let model = ChartModel { points, range: Range::All, ..ChartModel::default() };
+        let model = ChartModel { points, range: TimeRange::All, ..ChartModel::default() };
         let mut buffer = ratatui::buffer::Buffer::empty(area);
         LineChart::new(&model, &theme, Moment { millis: 2_400, motion: false }).render(area, &mut buffer);
         let drawn: Vec<&str> =
@@ -487,12 +487,12 @@ mod tests {
         let now = Moment { millis: 10_000_000, motion: true };
         let said = |chart: &ChartModel| chart.newest(now).into_iter().map(|(text, _)| text).collect::<String>();
         assert_eq!(said(&chart), "$110 = 0.00 %");
-        chart.range = Range::Hour;
+        chart.range = TimeRange::Hour;
         assert_eq!(said(&chart), "$110 ▲ 10.00 %");
-        chart.range = Range::All;
+        chart.range = TimeRange::All;
         assert_eq!(said(&chart), "$110 ▲ 120.00 %");
-        assert_eq!(Range::Quarter.longer().longer().longer().longer(), Range::All);
-        assert_eq!(Range::All.shorter().shorter().shorter().shorter(), Range::Quarter);
+        assert_eq!(TimeRange::Quarter.longer().longer().longer().longer(), TimeRange::All);
+        assert_eq!(TimeRange::All.shorter().shorter().shorter().shorter(), TimeRange::Quarter);
     }
 
     #[test]

@@ -55,7 +55,7 @@ const WITH_IDS: usize = 76;
 const LEAST_BODY: usize = 4;
 
 /// Layout of the dialog.
-struct Layout {
+struct DialogLayout {
     /// Remaining validity, if the upper edge has room for it.
     edge: Vec<StyledText>,
     /// Title in the upper edge.
@@ -76,7 +76,7 @@ struct Layout {
 
 /// Visible part of the dialog, which counts as seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fit {
+pub struct VisiblePart {
     /// Width that the lines are wrapped to, in columns.
     pub columns: usize,
     /// Total number of lines of title and body, whichever of them scrolls.
@@ -122,7 +122,7 @@ pub(crate) fn badge(money: Money) -> Role {
     }
 }
 
-fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
+fn layout(model: DecisionModel<'_>, area: Rect) -> Option<DialogLayout> {
     let decision = model.decision;
     let question = decision.shown.as_deref()?;
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
@@ -192,7 +192,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     }
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    Some(Layout {
+    Some(DialogLayout {
         edge,
         title,
         heading,
@@ -222,7 +222,7 @@ fn fits_whole(model: DecisionModel<'_>, question: &Question, columns: usize, hei
 
 impl DecisionModel<'_> {
     /// Visible part of the dialog; `None` if no line of the body is visible or the answers are incomplete.
-    pub fn fit(&self, area: Rect) -> Option<Fit> {
+    pub fn fit(&self, area: Rect) -> Option<VisiblePart> {
         fit(*self, area)
     }
 
@@ -258,7 +258,7 @@ impl Widget for DecisionDialog<'_> {
     }
 }
 
-fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
+fn fit(model: DecisionModel<'_>, area: Rect) -> Option<VisiblePart> {
     let laid = layout(model, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
     let columns = usize::from(laid.inner.width);
@@ -266,7 +266,7 @@ fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     // stay the same whether the title is fixed or scrolls.
     let above = laid.head.len() + usize::from(laid.heading.is_some());
     let (lines, first) = (above + laid.middle.len(), above + laid.offset);
-    (shown > 0).then_some(Fit { columns, lines, above, first, shown, raw: model.decision.raw })
+    (shown > 0).then_some(VisiblePart { columns, lines, above, first, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
@@ -286,7 +286,7 @@ fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
     let area = area.intersection(painter.buffer.area);
     let decision = model.decision;
     let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
-    let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
+    let DialogLayout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
     let (foot_first, foot_room) = (laid.foot_first, laid.foot_room);
     let inner = open(painter, place, &upper, &edge);
     let mut y = inner.y;

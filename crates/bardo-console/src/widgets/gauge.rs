@@ -22,7 +22,7 @@ const USUAL: usize = 28;
 
 /// Meaning of a full gauge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
+pub enum FullMeaning {
     /// The limit is reached: attention from 80 %, bad at 100 %.
     Bad,
     /// Everything is available: attention from 20 % down, bad at zero.
@@ -39,7 +39,7 @@ pub struct Gauge {
     /// Figures as text.
     pub words: String,
     /// Meaning of a full gauge.
-    pub full: Full,
+    pub full: FullMeaning,
 }
 
 impl Gauge {
@@ -50,11 +50,11 @@ impl Gauge {
         let percent = part.checked_mul(100).and_then(|part| part.checked_div(whole));
         let percent = percent.unwrap_or_else(|| part / (whole / 100).max(1));
         match self.full {
-            Full::Bad if whole == 0 || percent >= 100 => ("✕", Role::StateBad),
-            Full::Bad if percent >= CARE_PERCENT => ("!", Role::StateCare),
-            Full::Good if part == 0 => ("✕", Role::StateBad),
-            Full::Good if percent <= 100 - CARE_PERCENT => ("!", Role::StateCare),
-            Full::Bad | Full::Good => (" ", Role::StateGood),
+            FullMeaning::Bad if whole == 0 || percent >= 100 => ("✕", Role::StateBad),
+            FullMeaning::Bad if percent >= CARE_PERCENT => ("!", Role::StateCare),
+            FullMeaning::Good if part == 0 => ("✕", Role::StateBad),
+            FullMeaning::Good if percent <= 100 - CARE_PERCENT => ("!", Role::StateCare),
+            FullMeaning::Bad | FullMeaning::Good => (" ", Role::StateGood),
         }
     }
 
@@ -158,26 +158,26 @@ impl Widget for GaugeLine<'_> {
 mod tests {
     use super::*;
 
-    fn gauge(level: Option<(u128, u128)>, full: Full) -> Gauge {
+    fn gauge(level: Option<(u128, u128)>, full: FullMeaning) -> Gauge {
         Gauge { label: "today".to_owned(), level, words: String::new(), full }
     }
 
     #[test]
     fn care_begins_at_four_fifths() {
-        let limit = |part| gauge(Some((part, 100)), Full::Bad).standing();
+        let limit = |part| gauge(Some((part, 100)), FullMeaning::Bad).standing();
         assert_eq!([limit(79).0, limit(80).0, limit(99).0, limit(100).0, limit(300).0], [" ", "!", "!", "✕", "✕"]);
-        let supply = |part| gauge(Some((part, 100)), Full::Good).standing().0;
+        let supply = |part| gauge(Some((part, 100)), FullMeaning::Good).standing().0;
         assert_eq!([supply(100), supply(21), supply(20), supply(1), supply(0)], [" ", " ", "!", "!", "✕"]);
-        assert_eq!(gauge(None, Full::Bad).standing().0, "?");
-        assert_eq!(gauge(Some((u128::MAX, u128::MAX)), Full::Bad).standing().0, "✕");
-        assert_eq!(gauge(Some((u128::MAX / 2, u128::MAX)), Full::Bad).standing().0, " ");
+        assert_eq!(gauge(None, FullMeaning::Bad).standing().0, "?");
+        assert_eq!(gauge(Some((u128::MAX, u128::MAX)), FullMeaning::Bad).standing().0, "✕");
+        assert_eq!(gauge(Some((u128::MAX / 2, u128::MAX)), FullMeaning::Bad).standing().0, " ");
     }
 
     #[test]
     fn a_bar_shows_a_little_and_not_quite_all() {
         let (theme, _) = Theme::load("dark", None).unwrap();
         let bar = |part, whole| {
-            let gauge = gauge(Some((part, whole)), Full::Bad);
+            let gauge = gauge(Some((part, whole)), FullMeaning::Bad);
             let area = Rect::new(0, 0, 9, 1);
             let mut buffer = Buffer::empty(area);
             GaugeLine::new(&gauge, &theme, 0).bar(String::new(), 8).render(area, &mut buffer);

@@ -34,7 +34,7 @@ use ratatui::widgets::Widget;
 
 use super::painter::{Painter, styled_width};
 use super::theme::{Role, Theme};
-use paint::{Line, Row, Title};
+use paint::{CardLine, Row, Title};
 
 /// Moment for which a widget is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct CardKeys {
 /// Content of a card in each of its sizes.
 pub trait CardView {
     /// Content of the one-line form.
-    fn line(&self, now: Moment) -> Line;
+    fn line(&self, now: Moment) -> CardLine;
     /// Title and status on the upper edge.
     fn title(&self, now: Moment) -> Title;
     /// Content of the short form, at most three lines.

@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 use rust_decimal::prelude::ToPrimitive;
 
-use super::call::Call;
+use super::call::CallModel;
 use super::chart::{Curve, place};
 use super::figure::{against_quote, ago, amount, decimal, left, memory_rows, paid};
-use super::paint::{Group, Line, Row, Title};
+use super::paint::{CardLine, Group, Row, Title};
 use super::reasons::Reasons;
-use super::status::Status;
+use super::status::CardStatus;
 use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::{age, grouped, gwei, short_address, short_hash};
 use crate::painter::StyledText;
@@ -28,7 +28,7 @@ const LEAST_CURVE: usize = 30;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OrderModel {
     /// Call that placed the order.
-    pub call: Call,
+    pub call: CallModel,
     /// Newest update of the order.
     pub order: Option<Box<OrderUpdate>>,
     /// Time of that update, in milliseconds since the Unix epoch.
@@ -77,13 +77,14 @@ fn bid_name(bid: &Bid) -> String {
 
 impl OrderModel {
     /// Creates the card of a requested order.
-    pub fn asked(call: Call) -> Self {
+    pub fn asked(call: CallModel) -> Self {
         Self { call, ..Self::default() }
     }
 
     /// Creates the card of an order that is known only from its own events.
     pub fn known(at: u64, order: &OrderUpdate) -> Self {
-        let mut model = Self { call: Call { at, status: Status::Running, ..Call::default() }, ..Self::default() };
+        let mut model =
+            Self { call: CallModel { at, status: CardStatus::Running, ..CallModel::default() }, ..Self::default() };
         model.take(at, order);
         model
     }
@@ -114,19 +115,19 @@ impl OrderModel {
     }
 
     /// Status of the order at a moment.
-    pub fn status(&self, now: Moment) -> Status {
+    pub fn status(&self, now: Moment) -> CardStatus {
         let Some(order) = &self.order else {
-            return if self.call.status == Status::Done { Status::Loading } else { self.call.status };
+            return if self.call.status == CardStatus::Done { CardStatus::Loading } else { self.call.status };
         };
         match order.status {
-            OrderStatus::Pending => Status::Loading,
-            OrderStatus::Open if now.millis.saturating_sub(self.heard_at) > STALE_AFTER_MILLIS => Status::Stale,
-            OrderStatus::Open => Status::Running,
-            OrderStatus::Filled => Status::Done,
-            OrderStatus::Expired => Status::Expired,
-            OrderStatus::Cancelled => Status::Cancelled,
-            OrderStatus::InsufficientFunds => Status::Blocked,
-            OrderStatus::Error => Status::Failed,
+            OrderStatus::Pending => CardStatus::Loading,
+            OrderStatus::Open if now.millis.saturating_sub(self.heard_at) > STALE_AFTER_MILLIS => CardStatus::Stale,
+            OrderStatus::Open => CardStatus::Running,
+            OrderStatus::Filled => CardStatus::Done,
+            OrderStatus::Expired => CardStatus::Expired,
+            OrderStatus::Cancelled => CardStatus::Cancelled,
+            OrderStatus::InsufficientFunds => CardStatus::Blocked,
+            OrderStatus::Error => CardStatus::Failed,
         }
     }
 
@@ -154,7 +155,7 @@ impl OrderModel {
         let status = self.status(now);
         match order.status {
             OrderStatus::Pending => "submitted".to_owned(),
-            OrderStatus::Open if status == Status::Stale => format!("STALE, updated {}", ago(self.heard_at, now)),
+            OrderStatus::Open if status == CardStatus::Stale => format!("STALE, updated {}", ago(self.heard_at, now)),
             OrderStatus::Open => format!("OPEN {}", left(order.deadline, now)),
             OrderStatus::Filled => "FILLED".to_owned(),
             OrderStatus::Expired => "EXPIRED".to_owned(),
@@ -302,7 +303,7 @@ fn exclusivity_row(order: &OrderUpdate) -> Option<Row> {
 }
 
 impl CardView for OrderModel {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         let status = self.status(now);
         let mut groups = Vec::new();
         match &self.order {
@@ -340,7 +341,7 @@ impl CardView for OrderModel {
         }
         // Without its call, the duration of an order is unknown.
         let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
-        Line { at: self.call.at, mark: status.sign(), kind: "Auction".to_owned(), groups, right }
+        CardLine { at: self.call.at, mark: status.sign(), kind: "Auction".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -413,11 +414,11 @@ impl OrderModel {
         let mut rows = self.call.failure_rows();
         if rows.is_empty() {
             rows.push(match self.call.status {
-                Status::Empty => Row::new("No order.", Role::TextDim),
+                CardStatus::Empty => Row::new("No order.", Role::TextDim),
                 _ => Row::new("Being signed and submitted…", Role::TextDim),
             });
             rows.extend(memory_rows(self.memory.as_ref()));
-            if self.call.status != Status::Empty {
+            if self.call.status != CardStatus::Empty {
                 rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
             }
         }

@@ -86,7 +86,7 @@ impl Group {
 
 /// One-line form of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct CardLine {
     /// Start in milliseconds since the Unix epoch; 0 hides it.
     pub at: u64,
     /// Status mark, one column wide, and its role.
@@ -271,7 +271,7 @@ pub fn rows(painter: &mut Painter<'_>, area: Rect, rows: &[Row]) {
 }
 
 /// Draws the one-line form of a card. On a narrow line the time and the right end are dropped, then groups by rank.
-pub fn one_line(painter: &mut Painter<'_>, area: Rect, card: Line, _now: Moment) {
+pub fn one_line(painter: &mut Painter<'_>, area: Rect, card: CardLine, _now: Moment) {
     let area = line(area, 0);
     let columns = usize::from(area.width);
     let roomy = area.width >= ROOMY_LINE;

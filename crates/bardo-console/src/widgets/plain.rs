@@ -3,10 +3,10 @@
 use alloy_primitives::B256;
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::CallModel;
 use super::figure::{decimal, readable};
-use super::paint::{Group, Line, Row, Title};
-use super::status::Status;
+use super::paint::{CardLine, Group, Row, Title};
+use super::status::CardStatus;
 use super::words::transaction_words;
 use super::{CardView, Moment};
 use crate::format::{grouped, short_hash};
@@ -23,7 +23,7 @@ const MAX_FIELDS: usize = 12;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlainModel {
     /// Call that the card shows.
-    pub call: Call,
+    pub call: CallModel,
     /// Result fields, as name and text.
     pub summary: Vec<(SafeText, SafeText)>,
     /// Result fields for the one-line form.
@@ -37,7 +37,7 @@ pub struct PlainModel {
 impl PlainModel {
     /// Creates the card of a requested call.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
-        Self { call: Call::asked(at, tool, params), ..Self::default() }
+        Self { call: CallModel::asked(at, tool, params), ..Self::default() }
     }
 
     /// Applies an event of its call.
@@ -69,8 +69,8 @@ impl PlainModel {
 
 /// Row with the position of a call's money until it is settled. `words` is the text while no transaction is pending.
 /// `None` once the call is settled.
-pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Option<Row> {
-    if !call.status.in_flight() && call.status != Status::Loading {
+pub(super) fn money_row(call: &CallModel, words: &str, sent: Option<TxState>) -> Option<Row> {
+    if !call.status.in_flight() && call.status != CardStatus::Loading {
         return None;
     }
     let told = match sent {
@@ -81,7 +81,7 @@ pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Opti
 }
 
 /// State of a call's transaction for its line, while the call runs.
-pub(super) fn sent_group(call: &Call, sent: Option<TxState>) -> Option<Group> {
+pub(super) fn sent_group(call: &CallModel, sent: Option<TxState>) -> Option<Group> {
     let state = sent.filter(|_| call.status.in_flight())?;
     Some(Group::new(1, format!("  {}", transaction_words(state)), Role::TextDim))
 }
@@ -148,7 +148,7 @@ pub fn tool_word(name: &str) -> String {
 }
 
 impl CardView for PlainModel {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         let status = self.call.status;
         let mut groups = Vec::new();
         let shown = if self.line.is_empty() { told(&self.call.params) } else { self.line.clone() };
@@ -162,7 +162,7 @@ impl CardView for PlainModel {
             groups.insert(0, Group::new(0, format!("{why}  "), status.role()));
         }
         let kind = tool_word(self.call.tool.as_str());
-        Line { at: self.call.at, mark: status.sign(), kind, groups, right: self.call.line_end(now) }
+        CardLine { at: self.call.at, mark: status.sign(), kind, groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -189,7 +189,7 @@ impl CardView for PlainModel {
 
     fn full(&self, _now: Moment, _columns: usize) -> Vec<Row> {
         let mut rows = self.call.failure_rows();
-        if self.call.status == Status::Empty {
+        if self.call.status == CardStatus::Empty {
             rows.push(Row::new("No request yet.", Role::TextDim));
         }
         for (name, value) in fields(&self.call.params) {

@@ -3,11 +3,11 @@
 use rust_decimal::Decimal;
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::CallModel;
 use super::figure::{ago, amount, decimal, impact_badge, left, paid, percent, text};
-use super::paint::{Group, Line, Row, Title};
+use super::paint::{CardLine, Group, Row, Title};
 use super::reasons::Reasons;
-use super::status::Status;
+use super::status::CardStatus;
 use super::{CardView, Moment};
 use crate::format::{dollars, fee, grouped, ratio};
 use crate::painter::StyledText;
@@ -94,7 +94,7 @@ pub struct Quote {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QuoteModel {
     /// Call that the card shows.
-    pub call: Call,
+    pub call: CallModel,
     /// Quote, once it has arrived.
     pub quote: Option<Quote>,
     /// Time of its arrival, in milliseconds since the Unix epoch.
@@ -199,7 +199,7 @@ pub fn route_words(route_type: &str) -> String {
 impl QuoteModel {
     /// Creates the card of a requested call.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
-        Self { call: Call::asked(at, tool, params), ..Self::default() }
+        Self { call: CallModel::asked(at, tool, params), ..Self::default() }
     }
 
     /// Applies an event of its call.
@@ -214,13 +214,15 @@ impl QuoteModel {
     }
 
     /// Status at a moment: a quote becomes stale and then expires.
-    pub fn status(&self, now: Moment) -> Status {
+    pub fn status(&self, now: Moment) -> CardStatus {
         match (&self.quote, self.answered_at, self.call.status) {
-            (Some(quote), _, Status::Done) if quote.deadline > 0 && quote.deadline <= now.millis / 1000 => {
-                Status::Expired
+            (Some(quote), _, CardStatus::Done) if quote.deadline > 0 && quote.deadline <= now.millis / 1000 => {
+                CardStatus::Expired
             }
-            (Some(_), Some(at), Status::Done) if now.millis.saturating_sub(at) > STALE_AFTER_MILLIS => Status::Stale,
-            (None, _, Status::Done) => Status::Empty,
+            (Some(_), Some(at), CardStatus::Done) if now.millis.saturating_sub(at) > STALE_AFTER_MILLIS => {
+                CardStatus::Stale
+            }
+            (None, _, CardStatus::Done) => CardStatus::Empty,
             (_, _, status) => status,
         }
     }
@@ -234,7 +236,7 @@ impl QuoteModel {
 }
 
 /// Requested trade as text, from the parameters.
-pub(super) fn ask_words(call: &Call) -> String {
+pub(super) fn ask_words(call: &CallModel) -> String {
     let (token_in, token_out) = (call.param("token_in"), call.param("token_out"));
     if token_in.is_empty() && token_out.is_empty() {
         return "no request yet".to_owned();
@@ -243,7 +245,7 @@ pub(super) fn ask_words(call: &Call) -> String {
 }
 
 impl CardView for QuoteModel {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         let status = self.status(now);
         let mut groups = Vec::new();
         match &self.quote {
@@ -255,7 +257,7 @@ impl CardView for QuoteModel {
                 badge.insert(0, ("  ".to_owned(), Role::Text));
                 groups.push(Group { rank: 2, pieces: badge });
                 // A past quote is always stale, so a list shows this as a word without a warning mark.
-                if matches!(status, Status::Stale | Status::Expired) {
+                if matches!(status, CardStatus::Stale | CardStatus::Expired) {
                     groups.push(Group::new(3, format!("  {}", status.word().to_lowercase()), Role::TextDim));
                 }
             }
@@ -264,22 +266,28 @@ impl CardView for QuoteModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        let status = if status == Status::Stale { Status::Done } else { status };
-        Line { at: self.call.at, mark: status.sign(), kind: "Quote".to_owned(), groups, right: self.call.line_end(now) }
+        let status = if status == CardStatus::Stale { CardStatus::Done } else { status };
+        CardLine {
+            at: self.call.at,
+            mark: status.sign(),
+            kind: "Quote".to_owned(),
+            groups,
+            right: self.call.line_end(now),
+        }
     }
 
     fn title(&self, now: Moment) -> Title {
         let status = self.status(now);
         let right = match (status, self.answered_at) {
-            (Status::Done | Status::Stale | Status::Expired, Some(at)) => {
+            (CardStatus::Done | CardStatus::Stale | CardStatus::Expired, Some(at)) => {
                 // The age counts from the quote, not from when it became stale.
                 let word = match status {
-                    Status::Done => "✓".to_owned(),
+                    CardStatus::Done => "✓".to_owned(),
                     _ => format!("{} {} · quoted", status.mark(), status.word()),
                 };
                 vec![(format!("{word} {}", ago(at, now)), status.role())]
             }
-            (Status::Empty, _) => vec![(format!("{} {}", status.mark(), status.word()), status.role())],
+            (CardStatus::Empty, _) => vec![(format!("{} {}", status.mark(), status.word()), status.role())],
             _ => self.call.standing(now),
         };
         Title { left: vec![(format!("Quote {}", self.pair()), Role::Title)], right }
@@ -314,8 +322,8 @@ impl CardView for QuoteModel {
         let worth = |usd: Option<Usd>| usd.map_or("no price".to_owned(), dollars);
         let mut rows = self.call.failure_rows();
         let status = self.status(now);
-        if matches!(status, Status::Stale | Status::Expired) {
-            let words = if status == Status::Stale {
+        if matches!(status, CardStatus::Stale | CardStatus::Expired) {
+            let words = if status == CardStatus::Stale {
                 "older than 30 s: get a new quote before trading"
             } else {
                 "expired: get a new quote"
@@ -390,7 +398,7 @@ impl QuoteModel {
         let mut rows = self.call.failure_rows();
         if rows.is_empty() {
             rows.push(match self.call.status {
-                Status::Empty | Status::Done => Row::new("No quote yet.", Role::TextDim),
+                CardStatus::Empty | CardStatus::Done => Row::new("No quote yet.", Role::TextDim),
                 _ => Row::new("Searching the pools for the best route…", Role::TextDim),
             });
         }

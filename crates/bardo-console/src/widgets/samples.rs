@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::Moment;
 use super::allowance::AllowanceModel;
 use super::bridge::BridgeModel;
-use super::call::Call;
+use super::call::CallModel;
 use super::card::CallCard;
-use super::chart::{ChartMark, ChartModel, Range};
-use super::gauge::{Full, Gauge};
+use super::chart::{ChartMark, ChartModel, TimeRange};
+use super::gauge::{FullMeaning, Gauge};
 use super::order::OrderModel;
 use super::plain::PlainModel;
 use super::quote::QuoteModel;
-use super::status::Status;
+use super::status::CardStatus;
 use super::swap::SwapModel;
 pub use asked::{decisions, outcome, question};
 use bardo_base::error::{ErrorCode, Violation};
@@ -478,12 +478,12 @@ pub fn gauges() -> Vec<Gauge> {
     let gauge =
         |label: &str, level, words: &str, full| Gauge { label: label.to_owned(), level, words: words.to_owned(), full };
     vec![
-        gauge("today", Some((1_966, 5_000)), "$1,966/$5,000", Full::Bad),
-        gauge("one", Some((2_100, 2_500)), "$2,100/$2,500", Full::Bad),
-        gauge("calls", Some((60, 60)), "60/60 a min", Full::Bad),
-        gauge("equity", None, "", Full::Bad),
-        gauge("gas", Some((9, 10)), "9 days", Full::Good),
-        gauge("life", Some((1, 10)), "12 min left", Full::Good),
+        gauge("today", Some((1_966, 5_000)), "$1,966/$5,000", FullMeaning::Bad),
+        gauge("one", Some((2_100, 2_500)), "$2,100/$2,500", FullMeaning::Bad),
+        gauge("calls", Some((60, 60)), "60/60 a min", FullMeaning::Bad),
+        gauge("equity", None, "", FullMeaning::Bad),
+        gauge("gas", Some((9, 10)), "9 days", FullMeaning::Good),
+        gauge("life", Some((1, 10)), "12 min left", FullMeaning::Good),
     ]
 }
 
@@ -501,7 +501,7 @@ pub fn chart() -> ChartModel {
         legend: "s = your swaps".to_owned(),
         unit: "",
         places: 2,
-        range: Range::Quarter,
+        range: TimeRange::Quarter,
         least_span_bps: 0,
     }
 }
@@ -514,5 +514,5 @@ pub fn empty_chart() -> ChartModel {
 /// Returns true if the money of a card can be moving, so that the card must show where it is.
 pub fn in_flight(card: &CallCard) -> bool {
     let status = card.status(NOW);
-    status.in_flight() || status == Status::Loading
+    status.in_flight() || status == CardStatus::Loading
 }

@@ -5,7 +5,7 @@ use bardo_base::error::ErrorCode;
 
 /// Status of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Status {
+pub enum CardStatus {
     /// There is no content.
     #[default]
     Empty,
@@ -37,7 +37,7 @@ pub enum Status {
     Unclear,
 }
 
-impl Status {
+impl CardStatus {
     /// All statuses, in the order of their declaration.
     pub const ALL: [Self; 14] = [
         Self::Empty,
@@ -156,20 +156,20 @@ mod tests {
 
     #[test]
     fn marks_are_one_column_and_bad_ends_have_words_of_their_own() {
-        for status in Status::ALL {
+        for status in CardStatus::ALL {
             assert_eq!(width(status.mark()), 1, "{status:?}");
             assert!(!status.word().is_empty());
         }
-        let words: std::collections::BTreeSet<_> = Status::ALL.iter().map(|status| status.word()).collect();
-        assert_eq!(words.len(), Status::ALL.len());
+        let words: std::collections::BTreeSet<_> = CardStatus::ALL.iter().map(|status| status.word()).collect();
+        assert_eq!(words.len(), CardStatus::ALL.len());
     }
 
     #[test]
     fn an_unanswered_question_is_no_refusal() {
-        assert_eq!(Status::of_error(ErrorCode::ApprovalLapsed), Status::Lapsed);
-        assert_eq!(Status::of_error(ErrorCode::ApprovalRefused), Status::Refused);
-        assert_eq!(Status::of_error(ErrorCode::SafetySpendingLimitExceeded), Status::Blocked);
-        assert_eq!(Status::of_error(ErrorCode::RoutingNoRoute), Status::Failed);
-        assert_eq!(Status::of_error(ErrorCode::ExecutionTxTimeout), Status::Unclear);
+        assert_eq!(CardStatus::of_error(ErrorCode::ApprovalLapsed), CardStatus::Lapsed);
+        assert_eq!(CardStatus::of_error(ErrorCode::ApprovalRefused), CardStatus::Refused);
+        assert_eq!(CardStatus::of_error(ErrorCode::SafetySpendingLimitExceeded), CardStatus::Blocked);
+        assert_eq!(CardStatus::of_error(ErrorCode::RoutingNoRoute), CardStatus::Failed);
+        assert_eq!(CardStatus::of_error(ErrorCode::ExecutionTxTimeout), CardStatus::Unclear);
     }
 }

@@ -6,12 +6,12 @@ mod rows;
 use alloy_primitives::U256;
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::CallModel;
 use super::figure::{amount, left, memory_rows, paid, readable, text};
-use super::paint::{Group, Line, Row, Title};
+use super::paint::{CardLine, Group, Row, Title};
 use super::quote::ask_words;
 use super::reasons::Reasons;
-use super::status::Status;
+use super::status::CardStatus;
 use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::short_hash;
 use crate::theme::Role;
@@ -111,7 +111,7 @@ pub struct Offer {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SwapModel {
     /// Call that the card shows.
-    pub call: Call,
+    pub call: CallModel,
     /// Steps of the tool.
     pub steps: Vec<Step>,
     /// Verdicts of the checks, in order of their first event.
@@ -171,7 +171,7 @@ impl SwapModel {
     pub fn asked(at: u64, tool: &str, params: Value, steps: &[impl AsRef<str>]) -> Self {
         let step = |name: &str| Step { name: SafeText::clean(name, 60), ..Step::default() };
         let steps = steps.iter().map(AsRef::as_ref).map(step);
-        Self { call: Call::asked(at, tool, params), steps: steps.collect(), ..Self::default() }
+        Self { call: CallModel::asked(at, tool, params), steps: steps.collect(), ..Self::default() }
     }
 
     /// Position of the money, as a sentence.
@@ -179,7 +179,7 @@ impl SwapModel {
         let newest = self.transactions.last();
         let (paid, asked) = (self.call.param("token_in"), paid(self.call.param("amount").as_str()));
         match (self.call.status, newest) {
-            (Status::Done, _) => "moved, confirmed on chain".to_owned(),
+            (CardStatus::Done, _) => "moved, confirmed on chain".to_owned(),
             (_, Some(tx)) => match tx.state {
                 TxState::Signed => format!("in your wallet; signed, not sent. tx {}", short_hash(tx.hash)),
                 TxState::Sent => format!("sent, not confirmed. tx {}", short_hash(tx.hash)),
@@ -224,7 +224,7 @@ impl SwapModel {
 }
 
 impl CardView for SwapModel {
-    fn line(&self, now: Moment) -> Line {
+    fn line(&self, now: Moment) -> CardLine {
         let status = self.call.status;
         let mut groups = Vec::new();
         let bare = |result: &SwapResult| {
@@ -245,26 +245,26 @@ impl CardView for SwapModel {
         let mut mark = status.sign();
         if self.disagrees() {
             // First in the line, so that no figure displaces it.
-            mark = Status::Failed.sign();
+            mark = CardStatus::Failed.sign();
             groups.insert(0, Group::new(0, "CHAIN DISAGREES  ", Role::StateBad));
         }
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         } else if status.in_flight() {
             let (step, role) = match (self.running(), status) {
-                (_, Status::Waiting) => ("waits for you".to_owned(), Role::StateCare),
-                (Some(step), Status::Running) => (step.name.to_string(), Role::TextDim),
+                (_, CardStatus::Waiting) => ("waits for you".to_owned(), Role::StateCare),
+                (Some(step), CardStatus::Running) => (step.name.to_string(), Role::TextDim),
                 _ => (self.money(), Role::TextDim),
             };
             groups.push(Group::new(1, format!("  {step}"), role));
         }
-        Line { at: self.call.at, mark, kind: "Swap".to_owned(), groups, right: self.call.line_end(now) }
+        CardLine { at: self.call.at, mark, kind: "Swap".to_owned(), groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {
         let right = match (self.call.status, self.running()) {
             _ if self.disagrees() => vec![("✕ CHAIN DISAGREES".to_owned(), Role::StateBad)],
-            (Status::Running, Some(step)) => {
+            (CardStatus::Running, Some(step)) => {
                 let word = step.name.as_str().split(' ').next().unwrap_or("").to_lowercase();
                 vec![(format!("▸ {word} {}", super::figure::running(step.began, now)), Role::Chart)]
             }
@@ -274,7 +274,7 @@ impl CardView for SwapModel {
     }
 
     fn short(&self, now: Moment) -> Vec<Row> {
-        if self.call.status == Status::Empty {
+        if self.call.status == CardStatus::Empty {
             return vec![Row::new("No swap yet.", Role::TextDim)];
         }
         let mut rows = Vec::new();
@@ -306,14 +306,14 @@ impl CardView for SwapModel {
                 }
             }
         }
-        if !matches!(self.call.status, Status::Done | Status::Simulated) {
+        if !matches!(self.call.status, CardStatus::Done | CardStatus::Simulated) {
             rows.push(self.money_row());
         }
         rows
     }
 
     fn full(&self, now: Moment, _columns: usize) -> Vec<Row> {
-        if self.call.status == Status::Empty {
+        if self.call.status == CardStatus::Empty {
             return vec![Row::new("No swap yet. Press 2 to open the form.", Role::TextDim)];
         }
         let mut rows = self.call.failure_rows();
@@ -333,7 +333,8 @@ impl CardView for SwapModel {
                     .end(valid.0, valid.1),
             );
         }
-        if let (Some(result), true) = (&self.result, self.call.status.is_over() || self.call.status == Status::Unclear)
+        if let (Some(result), true) =
+            (&self.result, self.call.status.is_over() || self.call.status == CardStatus::Unclear)
         {
             rows.extend(self.result_rows(result));
             // Differences that the verification row lists are not repeated.
@@ -343,7 +344,7 @@ impl CardView for SwapModel {
             }
         }
         rows.extend(self.verdict_row());
-        if self.call.status != Status::Done {
+        if self.call.status != CardStatus::Done {
             rows.push(self.money_row());
         }
         rows.extend(self.result.iter().flat_map(|result| result.reasons.rows()));

@@ -17,7 +17,7 @@ use super::plain::PlainModel;
 use super::quote::QuoteModel;
 use super::samples::{self, NOW, START_MILLIS};
 use super::sprite::Sprite;
-use super::status::Status;
+use super::status::CardStatus;
 use super::swap::{StepState, SwapModel};
 use super::{Card as CardWidget, CardView, Moment, allowance, sprite};
 use crate::painter::Painter;

@@ -1,12 +1,12 @@
 //! Row texts of the four lists: standing approvals, offers and approval requests, decisions, and audit log entries.
 
-use super::super::Known;
+use super::super::ScreenContext;
 use crate::format::{dollars, short_address, short_hash, time_of_day};
 use crate::painter::{StyledText, styled_width};
+use crate::state::audit_log;
 use crate::state::call_details::{named, word};
 use crate::state::feed::CallSeen;
 use crate::state::line::chain_words;
-use crate::state::trail;
 use crate::theme::Role;
 use crate::widgets::decision::{question_brief, question_line};
 use crate::widgets::figure::{left as time_left, readable};
@@ -40,16 +40,16 @@ pub(super) fn trail_role(entry: &AuditEntry) -> Role {
 
 /// Audit log entry with its text. Neither changes, so the text is made once, on arrival.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct AuditRow {
     pub(super) entry: AuditEntry,
     pub(super) words: SafeText,
     /// Text that a search looks at, in lower case.
     pub(super) text: String,
 }
 
-impl Told {
+impl AuditRow {
     pub(super) fn new(entry: AuditEntry) -> Self {
-        let words = trail::words(&entry);
+        let words = audit_log::words(&entry);
         let AuditEntry { kind, golem_id, body, call_id, .. } = &entry;
         let text = format!("{kind} {golem_id} {words} {body} {call_id:?}").to_lowercase();
         Self { entry, words, text }
@@ -57,7 +57,7 @@ impl Told {
 }
 
 /// Left and right end of a row.
-pub(super) type Ends = (Vec<StyledText>, Vec<StyledText>);
+pub(super) type RowEnds = (Vec<StyledText>, Vec<StyledText>);
 
 pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
     let none = ApprovalOutcome::Withdrawn;
@@ -65,7 +65,7 @@ pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
 }
 
 /// Row of a standing approval, `room` columns wide: its scope, and how much of it is used.
-pub(super) fn grant_row(grant: &GrantState, known: &Known<'_>, room: usize) -> Ends {
+pub(super) fn grant_row(grant: &GrantState, known: &ScreenContext<'_>, room: usize) -> RowEnds {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
     let chain = chain_words(grant.chain_id, &known.feed.chains);
     let own = known.snapshot.and_then(|snapshot| snapshot.account);
@@ -104,7 +104,7 @@ pub(super) fn grant_row(grant: &GrantState, known: &Known<'_>, room: usize) -> E
 }
 
 /// Calls with a valid simulated offer, but no approval request, transaction or end yet; newest first.
-pub(super) fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen> {
+pub(super) fn offers<'a>(known: &ScreenContext<'a>) -> impl Iterator<Item = &'a CallSeen> {
     let now = known.now_millis;
     // The operator's own offer is listed among the approval requests once its dialog was opened.
     let questions = known.questions;
@@ -118,7 +118,7 @@ pub(super) fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen
 }
 
 /// Row of a simulated offer, with the time left.
-pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
+pub(super) fn offer_row(call: &CallSeen, known: &ScreenContext<'_>) -> Option<RowEnds> {
     let offer = call.offer.as_ref()?;
     let words = readable(offer.expected_outcome.as_str(), 4);
     let left = vec![("≈ offer ".to_owned(), Role::TextDim), (words, Role::Text)];
@@ -127,7 +127,7 @@ pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
 
 /// Row of an approval request. If it does not fit, a shorter description of the trade is used, so that the figure
 /// stays.
-pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) -> Ends {
+pub(super) fn question_row(question: &Question, known: &ScreenContext<'_>, room: usize) -> RowEnds {
     let (mut left, right) = question_line(question, known.live(), room);
     if styled_width(&left) + styled_width(&right) > room
         && let Some((words, _)) = left.first_mut()
@@ -138,7 +138,7 @@ pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) 
 }
 
 /// Row of a past decision, with the reason given.
-pub(super) fn decision_row(call: &CallSeen) -> Ends {
+pub(super) fn decision_row(call: &CallSeen) -> RowEnds {
     let (words, role) = outcome(call);
     let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
     let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
@@ -151,7 +151,7 @@ pub(super) fn decision_row(call: &CallSeen) -> Ends {
     (left, vec![("Enter".to_owned(), Role::Key)])
 }
 
-pub(super) fn trail_row(told: &Told, columns: u16) -> Ends {
+pub(super) fn trail_row(told: &AuditRow, columns: u16) -> RowEnds {
     let entry = &told.entry;
     let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
     if columns >= WITH_KIND {

@@ -1,20 +1,20 @@
 //! Tests of confirmation dialogs on screens: accepted keys and their timing, closing, and queries made as time passes.
 
 use super::*;
-use crate::screens::Known;
+use crate::screens::ScreenContext;
 use bardo_base::fabric::{OrderFill, TxPlace};
 
 fn control(letter: char) -> Key {
     Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL }
 }
 
-fn press(screen: &mut dyn ScreenView, world: &World, key: Key) -> (bool, Vec<Wish>) {
-    let mut wishes = Vec::new();
-    (screen.type_key(key, &world.known(), &mut wishes), wishes)
+fn press(screen: &mut dyn ScreenView, world: &TestHarness, key: Key) -> (bool, Vec<ScreenRequest>) {
+    let mut requests = Vec::new();
+    (screen.type_key(key, &world.known(), &mut requests), requests)
 }
 
 /// Screens with an open confirmation dialog, each with the letter that chooses its option.
-fn asking(world: &World) -> [(char, Box<dyn ScreenView>); 2] {
+fn asking(world: &TestHarness) -> [(char, Box<dyn ScreenView>); 2] {
     let mut portfolio: Box<dyn ScreenView> = Box::<Portfolio>::default();
     portfolio.act(Action::NextPanel, &world.known(), AREA);
     // The bridge order comes first and cannot be refunded yet.
@@ -33,8 +33,8 @@ fn ctrl_c_and_q_close_a_question_and_nothing_is_done() {
     let world = world();
     for key in [control('c'), Key::char('q'), Key::plain(KeyCode::Esc)] {
         for (_, mut screen) in asking(&world) {
-            let (taken, wishes) = press(screen.as_mut(), &world, key);
-            assert!(taken && wishes.is_empty() && !screen.takes_text(), "{key} {:?}", screen.id());
+            let (taken, requests) = press(screen.as_mut(), &world, key);
+            assert!(taken && requests.is_empty() && !screen.takes_text(), "{key} {:?}", screen.id());
         }
     }
 }
@@ -85,8 +85,8 @@ fn endpoints_are_asked_anew_every_ten_seconds_while_they_are_looked_at() {
     let mut world = world();
     let mut screen = NetworkScreen::default();
     assert_eq!(calls(&screen.shown(&world.known())).len(), 1);
-    let ticks = |screen: &mut NetworkScreen, world: &World, motion| {
-        calls(&screen.tick(&Known { motion, ..world.known() })).len()
+    let ticks = |screen: &mut NetworkScreen, world: &TestHarness, motion| {
+        calls(&screen.tick(&ScreenContext { motion, ..world.known() })).len()
     };
     assert_eq!(ticks(&mut screen, &world, true), 0, "too soon");
     world.now += 10_000;
@@ -94,7 +94,7 @@ fn endpoints_are_asked_anew_every_ten_seconds_while_they_are_looked_at() {
     assert_eq!(ticks(&mut screen, &world, true), 1);
     assert_eq!(ticks(&mut screen, &world, true), 0);
     world.now += 10_000;
-    let recorded = Known { money: Some(Money::Replay), ..world.known() };
+    let recorded = ScreenContext { money: Some(Money::Replay), ..world.known() };
     assert!(screen.tick(&recorded).is_empty(), "a recording has no chain to ask");
 }
 
@@ -116,7 +116,7 @@ fn z_shows_a_panel_of_the_audit_alone_and_v_checks_the_trail() {
         screen.act(Action::NextPanel, &world.known(), AREA);
     }
     let asked = screen.act(Action::Verify, &world.known(), AREA).unwrap();
-    assert!(matches!(&asked[..], [Wish::Send(_)]), "{asked:?}");
+    assert!(matches!(&asked[..], [ScreenRequest::Send(_)]), "{asked:?}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn orders_are_filtered_by_what_comes_out_and_by_age() {
     world.feed.orders[0].0 = world.now - 10 * minute;
     world.feed.orders[1].0 = world.now - 10 * minute;
     world.feed.intents[0].0 = world.now - minute;
-    let counted = |world: &World, words: &str| {
+    let counted = |world: &TestHarness, words: &str| {
         let mut screen = Orders::default();
         screen.act(Action::Filter, &world.known(), AREA);
         typed(&mut screen, world, &format!("{words}\n"));
@@ -144,19 +144,19 @@ fn orders_are_filtered_by_what_comes_out_and_by_age() {
 #[test]
 fn where_an_order_was_settled_can_be_looked_at() {
     let mut world = world();
-    let looked = |world: &World, down: usize| {
+    let looked = |world: &TestHarness, down: usize| {
         let mut screen = Orders::default();
         (0..down).for_each(|_| drop(screen.act(Action::Down, &world.known(), AREA)));
         screen.act(Action::Explorer, &world.known(), AREA).unwrap()
     };
     // The bridge order came last, and is locked on its first chain.
     let locked = world.feed.intents[0].1.locked.clone().unwrap();
-    let link = |place: &TxPlace| Wish::Copy(format!("bardo://tx/{}", place.hash));
+    let link = |place: &TxPlace| ScreenRequest::Copy(format!("bardo://tx/{}", place.hash));
     assert_eq!(looked(&world, 0)[0], link(&locked));
     let delivered = TxPlace { chain_id: 31_338, hash: B256::repeat_byte(0x77), block: Some(7) };
     world.feed.intents[0].1.delivered = Some(delivered.clone());
     assert_eq!(looked(&world, 0)[0], link(&delivered), "where it came out says more than where it went in");
-    assert!(matches!(&looked(&world, 1)[..], [Wish::Notice(_)]), "an open auction is nowhere yet");
+    assert!(matches!(&looked(&world, 1)[..], [ScreenRequest::Notice(_)]), "an open auction is nowhere yet");
     let tx = TxPlace { chain_id: 31_337, hash: B256::repeat_byte(0x7e), block: Some(9) };
     world.feed.orders[0].1.fill = Some(OrderFill {
         tx: tx.clone(),

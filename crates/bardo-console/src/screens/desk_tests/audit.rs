@@ -5,26 +5,26 @@ use super::*;
 use bardo_session::handle::Query;
 
 /// Screen 5 after it was shown and received its audit log entries.
-fn opened(world: &World) -> Audit {
+fn opened(world: &TestHarness) -> Audit {
     let mut screen = Audit::default();
     open(&mut screen, world);
     screen
 }
 
-fn found(words: &str, world: &World) -> Audit {
+fn found(words: &str, world: &TestHarness) -> Audit {
     let mut screen = opened(world);
     screen.act(Action::Filter, &world.known(), AREA);
     typed(&mut screen, world, words);
     screen
 }
 
-fn hear(screen: &mut Audit, world: &World, good: bool, entries: u64, faults: &[&str]) {
+fn hear(screen: &mut Audit, world: &TestHarness, good: bool, entries: u64, faults: &[&str]) {
     let asked = screen.act(Action::Verify, &world.known(), AREA).unwrap();
-    let [Wish::Send(command)] = &asked[..] else { panic!("{asked:?}") };
+    let [ScreenRequest::Send(command)] = &asked[..] else { panic!("{asked:?}") };
     let Command::Look { ticket, query: Query::VerifyAudit } = **command else { panic!("{command:?}") };
     let faults = faults.iter().map(|fault| safe(fault)).collect();
     let told = Found::Verified { good, entries, head: B256::repeat_byte(0xab), faults };
-    screen.hear(holder(ticket).unwrap().1, Heard::Found(Box::new(told)), &world.known());
+    screen.hear(holder(ticket).unwrap().1, CommandReply::Found(Box::new(told)), &world.known());
 }
 
 /// Numbers of the entries on the screen, from top to bottom.
@@ -82,8 +82,8 @@ fn a_search_finds_every_entry_with_its_words_and_says_how_far_it_sees() {
 fn an_export_holds_the_entries_that_are_shown_with_their_bodies() {
     let world = world();
     let mut screen = found("lookalike\n", &world);
-    let wishes = screen.act(Action::Export, &world.known(), AREA).unwrap();
-    let [Wish::Write { name, text }] = &wishes[..] else { panic!("{wishes:?}") };
+    let requests = screen.act(Action::Export, &world.known(), AREA).unwrap();
+    let [ScreenRequest::Write { name, text }] = &requests[..] else { panic!("{requests:?}") };
     assert!(name.starts_with("bardo-trail-") && name.ends_with(".json"), "{name}");
     let written: Value = serde_json::from_str(text).unwrap();
     let entries = written["entries"].as_array().unwrap();
@@ -119,8 +119,8 @@ fn what_stands_is_revoked_by_a_question_and_only_what_is_chosen() {
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).is_none(), "a question is no approval");
     screen.act(Action::NextPanel, &world.known(), AREA);
     screen.act(Action::Down, &world.known(), AREA);
-    let wishes = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
-    let [Wish::Confirm { title, command }] = &wishes[..] else { panic!("{wishes:?}") };
+    let requests = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    let [ScreenRequest::Confirm { title, command }] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!(**command, Command::RevokeGrant { number: 6 });
     assert_eq!(title.as_str(), "Revoke the standing approval for Swap?");
 }
@@ -132,14 +132,14 @@ fn a_click_chooses_the_row_below_it_whatever_is_said_above_the_rows() {
     hear(&mut screen, &world, true, 763, &[]);
     click(&mut screen, &world, "#758");
     let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
-    let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
+    let [ScreenRequest::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
     assert_eq!(serde_json::from_str::<Value>(text).unwrap()["seq"], 758);
 }
 
 #[test]
 fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
     let mut world = world();
-    let told = |world: &World| drawn(&opened(world), world, Rect { width: 200, ..AREA });
+    let told = |world: &TestHarness| drawn(&opened(world), world, Rect { width: 200, ..AREA });
     // 29 minutes and 10 seconds were left seven seconds ago.
     assert!(told(&world).contains("$500.00 of $2,000.00 used · 30 min"), "{}", told(&world));
     world.now += 600_000;
@@ -147,26 +147,30 @@ fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
 }
 
 /// Queries that the screen sends at that moment.
-fn asks(screen: &mut Audit, world: &mut World, millis: u64) -> Vec<Query> {
+fn asks(screen: &mut Audit, world: &mut TestHarness, millis: u64) -> Vec<Query> {
     world.now = START_MILLIS + millis;
-    let wishes = screen.tick(&world.known()).into_iter().map(|wish| match wish {
-        Wish::Send(command) => match *command {
+    let requests = screen.tick(&world.known()).into_iter().map(|request| match request {
+        ScreenRequest::Send(command) => match *command {
             Command::Look { query, .. } => query,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
     });
-    wishes.collect()
+    requests.collect()
 }
 
 /// Entries that follow those of the test data.
-fn later(world: &World, numbers: std::ops::RangeInclusive<u64>) -> Vec<bardo_session::handle::AuditEntry> {
+fn later(world: &TestHarness, numbers: std::ops::RangeInclusive<u64>) -> Vec<bardo_session::handle::AuditEntry> {
     let entry = |seq| bardo_session::handle::AuditEntry { seq, ..world.entries[0].clone() };
     numbers.map(entry).collect()
 }
 
-fn tell(screen: &mut Audit, world: &World, entries: Vec<bardo_session::handle::AuditEntry>) -> Vec<Wish> {
-    screen.hear(3, Heard::Found(Box::new(Found::Audit { entries })), &world.known())
+fn tell(
+    screen: &mut Audit,
+    world: &TestHarness,
+    entries: Vec<bardo_session::handle::AuditEntry>,
+) -> Vec<ScreenRequest> {
+    screen.hear(3, CommandReply::Found(Box::new(Found::Audit { entries })), &world.known())
 }
 
 #[test]
@@ -200,7 +204,7 @@ fn the_row_that_the_keys_are_on_stays_under_them_when_others_come() {
     let mut screen = opened(&world);
     let under = |screen: &mut Audit| {
         let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
-        let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
+        let [ScreenRequest::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
         serde_json::from_str::<Value>(text).unwrap()["seq"].as_u64().unwrap()
     };
     // A selection at the newest entry stays at the newest.
@@ -226,15 +230,15 @@ fn no_more_entries_are_kept_than_are_asked_for_and_none_between_two_is_left_out(
     let numbers = numbers(&drawn(&screen, &world, Rect { height: 600, ..AREA }));
     assert_eq!((numbers.len(), numbers[0], numbers[499]), (500, 1_262, 763));
     // A full reply: there may be more entries behind it, so the newest are read instead.
-    let wishes = tell(&mut screen, &world, later(&world, 1_263..=1_762));
-    let [Wish::Send(command)] = &wishes[..] else { panic!("{wishes:?}") };
+    let requests = tell(&mut screen, &world, later(&world, 1_263..=1_762));
+    let [ScreenRequest::Send(command)] = &requests[..] else { panic!("{requests:?}") };
     assert!(matches!(**command, Command::Look { query: Query::AuditTail { most: 500 }, .. }), "{command:?}");
 }
 
 #[test]
 fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell_silent_is_said_to_stand_still() {
     let mut world = world();
-    let nothing = || Heard::Found(Box::new(Found::Nothing { why: safe("a recording has no audit log") }));
+    let nothing = || CommandReply::Found(Box::new(Found::Nothing { why: safe("a recording has no audit log") }));
     let mut screen = Audit::default();
     screen.shown(&world.known());
     screen.hear(1, nothing(), &world.known());
@@ -245,6 +249,6 @@ fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell
     let wide = Rect { width: 200, ..AREA };
     assert!(!drawn(&screen, &world, wide).contains("f follows"));
     let told = screen.hear(3, nothing(), &world.known());
-    assert_eq!(told, [Wish::Notice(safe("a recording has no audit log"))]);
+    assert_eq!(told, [ScreenRequest::Notice(safe("a recording has no audit log"))]);
     assert!(drawn(&screen, &world, wide).contains("e exports · f follows"));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Types a filter on a screen and returns the drawn result.
-fn narrowed(screen: &mut dyn ScreenView, world: &World, words: &str) -> String {
+fn narrowed(screen: &mut dyn ScreenView, world: &TestHarness, words: &str) -> String {
     screen.act(Action::Filter, &world.known(), AREA);
     assert!(screen.takes_text());
     typed(screen, world, &format!("{words}\n"));

@@ -27,14 +27,14 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
 }
 
 /// Trade screen with a typed swap, and the wishes that it emitted.
-fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
+fn swap_typed(world: &TestHarness) -> (Trade, Vec<ScreenRequest>) {
     let mut trade = Trade::default();
     trade.shown(&world.known());
     assert!(!trade.takes_text());
     trade.act(Action::Open, &world.known(), AREA);
     assert!(trade.takes_text());
-    let wishes = typed(&mut trade, world, "WETH\tUSDC\t0.25");
-    (trade, wishes)
+    let requests = typed(&mut trade, world, "WETH\tUSDC\t0.25");
+    (trade, requests)
 }
 
 /// Approval request about [`offer`], as the session holds it.
@@ -43,11 +43,11 @@ fn held() -> Question {
 }
 
 /// Trade screen with a previewed swap whose offer is held, and the count of its command.
-fn swap_offered(world: &mut World) -> (Trade, u32) {
+fn swap_offered(world: &mut TestHarness) -> (Trade, u32) {
     let (mut trade, _) = swap_typed(world);
     let asked = calls(&typed(&mut trade, world, "\n"));
     let [(count, ..)] = asked[..] else { panic!("{asked:?}") };
-    trade.hear(count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    trade.hear(count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
     (trade, count)
 }
@@ -60,8 +60,8 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     let [(count, tool, params, dry_run)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!((tool.as_str(), *dry_run), ("uniswap_execute_swap", true));
     assert_eq!(*params, json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"}));
-    trade.hear(*count, Heard::Began(CallId::new(1)), &world.known());
-    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    trade.hear(*count, CommandReply::Began(CallId::new(1)), &world.known());
+    trade.hear(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
@@ -72,7 +72,7 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
     world.now += 15_000;
     assert!(drawn(&trade, &world, AREA).contains("0:25 left"));
     // Enter opens the approval dialog; the screen itself decides and sends nothing.
-    assert_eq!(typed(&mut trade, &world, "\n"), [Wish::OpenOffer]);
+    assert_eq!(typed(&mut trade, &world, "\n"), [ScreenRequest::OpenOffer]);
     world.now += 25_000;
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("○ expired") && text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
@@ -83,11 +83,11 @@ fn a_swap_by_keyboard_alone_is_previewed_then_decided_as_an_action_of_the_agents
 #[test]
 fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done() {
     let world = world();
-    let (mut trade, wishes) = swap_typed(&world);
-    let quote = calls(&wishes)[0].0;
+    let (mut trade, requests) = swap_typed(&world);
+    let quote = calls(&requests)[0].0;
     let (data, hints) = samples::quote_answer(false, 0.1);
     let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
-    trade.hear(quote, Heard::Reply(Box::new(answer)), &world.known());
+    trade.hear(quote, CommandReply::Reply(Box::new(answer)), &world.known());
     let asked = calls(&typed(&mut trade, &world, "\n"));
     let count = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
     let violations: Vec<Value> = (0..12)
@@ -97,7 +97,7 @@ fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done(
         .detail("violations", violations);
     let failed =
         ToolResponse { status: Status::Blocked, data: None, error: Some(error), decision_hints: None, ..*offer(0) };
-    trade.hear(count, Heard::Reply(Box::new(failed)), &world.known());
+    trade.hear(count, CommandReply::Reply(Box::new(failed)), &world.known());
     let text = drawn(&trade, &world, AREA);
     assert!((0..12).all(|at| text.contains(&format!("Max rule {at:02}"))), "{text}");
     assert!(text.contains("[ Preview ]") && !text.contains("Decide"), "{text}");
@@ -106,12 +106,12 @@ fn a_preview_that_failed_shows_its_reasons_whole_and_nothing_that_could_be_done(
 #[test]
 fn a_quote_stands_only_beside_the_trade_that_it_is_of() {
     let world = world();
-    let (mut trade, wishes) = swap_typed(&world);
-    let quotes = calls(&wishes);
+    let (mut trade, requests) = swap_typed(&world);
+    let quotes = calls(&requests);
     assert_eq!(quotes[0].2["amount"], json!("0.2"));
     let (data, hints) = samples::quote_answer(false, 0.1);
     let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
-    trade.hear(quotes[0].0, Heard::Reply(Box::new(answer)), &world.known());
+    trade.hear(quotes[0].0, CommandReply::Reply(Box::new(answer)), &world.known());
     let shows = |trade: &Trade| drawn(trade, &world, AREA).contains("852.54 USDC");
     // The field contains `0.25` by now.
     assert!(!shows(&trade), "{}", drawn(&trade, &world, AREA));
@@ -133,9 +133,9 @@ fn a_swap_by_mouse_alone() {
     }
     let asked = calls(&click(&mut trade, &world, "[ Preview ]"));
     let [(count, .., true)] = &asked[..] else { panic!("{asked:?}") };
-    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    trade.hear(*count, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.offer = Some(held());
-    assert_eq!(click(&mut trade, &world, "[ Decide… ]"), [Wish::OpenOffer]);
+    assert_eq!(click(&mut trade, &world, "[ Decide… ]"), [ScreenRequest::OpenOffer]);
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     let asked = calls(&typed(&mut trade, &world, "\n"));
     // The form changed while the answer was under way, so the answer does not belong to the current values.
     typed(&mut trade, &world, "9");
-    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    trade.hear(asked[0].0, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     let again: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
     // An expired offer is requested again, not executed.
-    trade.hear(again[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    trade.hear(again[0].0, CommandReply::Reply(offer(world.now + 40_000)), &world.known());
     world.now += 40_000;
     let third: Vec<_> =
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
@@ -160,12 +160,12 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     world.offer = Some(held());
     let mut refused = offer(world.now + 40_000);
     refused.status = Status::Blocked;
-    trade.hear(third[0].0, Heard::Reply(refused), &world.known());
-    assert!(!typed(&mut trade, &world, "\n").contains(&Wish::OpenOffer));
+    trade.hear(third[0].0, CommandReply::Reply(refused), &world.known());
+    assert!(!typed(&mut trade, &world, "\n").contains(&ScreenRequest::OpenOffer));
     for other in [None, Some(Question { key: QuestionKey::Action(PermitId::random()), ..held() })] {
         let (mut trade, _) = swap_offered(&mut world);
         world.offer = other;
-        assert!(!typed(&mut trade, &world, "\n").contains(&Wish::OpenOffer));
+        assert!(!typed(&mut trade, &world, "\n").contains(&ScreenRequest::OpenOffer));
     }
 }
 
@@ -178,16 +178,16 @@ fn an_offer_is_over_once_it_would_move_other_money() {
             world.snapshot.paper = first;
             let (mut trade, _) = swap_offered(&mut world);
             world.snapshot.paper = then;
-            let mut wishes = if by_tick { trade.tick(&world.known()) } else { Vec::new() };
+            let mut requests = if by_tick { trade.tick(&world.known()) } else { Vec::new() };
             if by_tick {
                 let text = drawn(&trade, &world, AREA);
                 assert!(!text.contains("Decide") && text.contains("The kind of money has changed"), "{text}");
             }
-            wishes.extend(typed(&mut trade, &world, "\n"));
-            assert!(!wishes.contains(&Wish::OpenOffer), "{wishes:?}");
+            requests.extend(typed(&mut trade, &world, "\n"));
+            assert!(!requests.contains(&ScreenRequest::OpenOffer), "{requests:?}");
             // The earlier preview is not an offer any more: Enter previews again.
-            let again: Vec<_> = calls(&wishes).into_iter().filter(|call| call.1.contains("execute")).collect();
-            assert!(!again.is_empty(), "{wishes:?}");
+            let again: Vec<_> = calls(&requests).into_iter().filter(|call| call.1.contains("execute")).collect();
+            assert!(!again.is_empty(), "{requests:?}");
         }
     }
 }
@@ -195,8 +195,8 @@ fn an_offer_is_over_once_it_would_move_other_money() {
 #[test]
 fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
     let mut world = world();
-    let (mut trade, wishes) = swap_typed(&world);
-    let quotes = calls(&wishes);
+    let (mut trade, requests) = swap_typed(&world);
+    let quotes = calls(&requests);
     assert_eq!(quotes.len(), 1, "one for the first amount that says something, none while it is under way: {quotes:?}");
     assert_eq!((quotes[0].1.as_str(), &quotes[0].2["amount"]), ("uniswap_get_quote", &json!("0.2")));
     assert_eq!(trade.wakes_at(), None, "nothing to do until the answer comes");
@@ -212,7 +212,7 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
             decision_hints: Some(hints),
             explanation: None,
         };
-        Heard::Reply(Box::new(reply))
+        CommandReply::Reply(Box::new(reply))
     };
     assert!(calls(&trade.hear(quotes[0].0, answer("0.2"), &world.known())).is_empty(), "too soon after the last");
     let wake = trade.wakes_at().unwrap();
@@ -233,7 +233,7 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     // After approval, the session reports that the call has begun once more.
     world.offer = None;
     let call = CallId::new(START_MILLIS + 77);
-    trade.hear(count, Heard::Began(call), &world.known());
+    trade.hear(count, CommandReply::Began(call), &world.known());
     // The call has begun, and no event about it has arrived.
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("approved; waiting for its status") && !text.contains("Fill in the form"), "{text}");
@@ -264,12 +264,12 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
     // The transaction hash can be copied as well.
     trade.type_key(key(KeyCode::Esc), &world.known(), &mut Vec::new());
     let copied = trade.act(Action::Copy, &world.known(), AREA).unwrap();
-    assert_eq!(copied, [Wish::Copy(B256::repeat_byte(0x8c).to_string())]);
+    assert_eq!(copied, [ScreenRequest::Copy(B256::repeat_byte(0x8c).to_string())]);
     // A call that is no longer in memory still has its answer.
     world.feed.calls.clear();
     let mut response = offer(world.now + 40_000);
     (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
-    trade.hear(count, Heard::Reply(response), &world.known());
+    trade.hear(count, CommandReply::Reply(response), &world.known());
     let text = drawn(&trade, &world, AREA);
     assert!(text.contains("852.25") && !text.contains("Fill in the form"), "{text}");
 }
@@ -277,11 +277,11 @@ fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
 #[test]
 fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
     let world = world();
-    let (mut trade, wishes) = swap_typed(&world);
-    let quote = calls(&wishes)[0].0;
+    let (mut trade, requests) = swap_typed(&world);
+    let quote = calls(&requests)[0].0;
     let (first, second) = (CallId::new(5), CallId::new(6));
-    assert_eq!(trade.hear(quote, Heard::Began(first), &world.known()), [Wish::SetAside(first)]);
+    assert_eq!(trade.hear(quote, CommandReply::Began(first), &world.known()), [ScreenRequest::SetAside(first)]);
     let asked = calls(&typed(&mut trade, &world, "\n"));
     let preview = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
-    assert!(trade.hear(preview, Heard::Began(second), &world.known()).is_empty());
+    assert!(trade.hear(preview, CommandReply::Began(second), &world.known()).is_empty());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, U256};
 use serde_json::{Value, json};
 
-use super::super::Known;
+use super::super::ScreenContext;
 use super::super::form::tests::tool;
 use super::safe;
 use crate::state::feed::Feed;
@@ -25,7 +25,7 @@ use bardo_session::handle::{
 };
 use bardo_session::questions::{About, Question};
 
-pub(super) struct World {
+pub(super) struct TestHarness {
     pub page: Page,
     pub feed: Feed,
     /// Feed at the moment when the view was frozen.
@@ -43,9 +43,9 @@ pub(super) struct World {
     pub watch_only: bool,
 }
 
-impl World {
-    pub fn known(&self) -> Known<'_> {
-        Known {
+impl TestHarness {
+    pub fn known(&self) -> ScreenContext<'_> {
+        ScreenContext {
             now_millis: self.now,
             live_millis: self.now,
             machine_millis: self.now + self.calm.get(),
@@ -69,7 +69,7 @@ impl World {
 
 /// Texts at the places that an outsider controls.
 #[derive(Clone, Copy)]
-struct Words<'a> {
+struct SampleWords<'a> {
     token: &'a str,
     chain: &'a str,
     label: &'a str,
@@ -78,11 +78,11 @@ struct Words<'a> {
 }
 
 /// Test data with `word` at every place that an outsider controls.
-pub(super) fn in_words(word: &str) -> World {
-    world_of(Words { token: word, chain: word, label: word, no_price: word, tool: word })
+pub(super) fn in_words(word: &str) -> TestHarness {
+    world_of(SampleWords { token: word, chain: word, label: word, no_price: word, tool: word })
 }
 
-fn world_of(words: Words<'_>) -> World {
+fn world_of(words: SampleWords<'_>) -> TestHarness {
     let word = words.token;
     let mut page = Page::default();
     page.apply(Update::Started(Network {
@@ -240,7 +240,7 @@ fn world_of(words: Words<'_>) -> World {
     };
     let questions = vec![Question { of: 2, title: safe(words.chain), ..samples::question() }, looser];
     let (entries, now) = (trail(words), START_MILLIS + 7_000);
-    World {
+    TestHarness {
         page,
         feed,
         frozen: None,
@@ -255,8 +255,8 @@ fn world_of(words: Words<'_>) -> World {
     }
 }
 
-pub(super) fn world() -> World {
-    world_of(Words {
+pub(super) fn world() -> TestHarness {
+    world_of(SampleWords {
         token: "WETH",
         chain: "base",
         label: "Universal Router",
@@ -266,7 +266,7 @@ pub(super) fn world() -> World {
 }
 
 /// Three standing approvals: one hardly used, one nearly used up, and one of which only the rest is known.
-fn grants(words: Words<'_>) -> Vec<GrantState> {
+fn grants(words: SampleWords<'_>) -> Vec<GrantState> {
     let grant = |number, left: &str, granted: Option<&str>| GrantState {
         number,
         golem_id: "ada".parse().unwrap(),
@@ -287,7 +287,7 @@ fn call_id(number: u64) -> CallId {
 }
 
 /// Calls with every kind of decision, and one whose offer waits.
-fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
+fn decided(words: SampleWords<'_>) -> Vec<Arc<Event>> {
     let permit_id: PermitId = "7c1e0000000000000000000000000001".parse().unwrap();
     let begun = |amount: &str| {
         let params = json!({ "token_in": words.token, "token_out": "USDC", "amount": amount, "chain": "ethereum" });
@@ -359,7 +359,7 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
 }
 
 /// Thirty audit log entries; the first does not have number 1. They contain the outsider's texts unchanged.
-fn trail(words: Words<'_>) -> Vec<AuditEntry> {
+fn trail(words: SampleWords<'_>) -> Vec<AuditEntry> {
     let bodies = [
         (
             "permit:issued",

@@ -9,17 +9,17 @@ use ratatui::widgets::Widget;
 pub(super) use golem::FaceLine;
 use golem::GolemPanel;
 
-use super::{Keys, Panel, inside, nothing};
+use super::{LivePanel, PanelFocus, inside, nothing};
 use crate::format::{age, amount, dollars, whole_dollars, whole_percents};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::screens::Known;
+use crate::screens::ScreenContext;
 use crate::state::away::Summary;
-use crate::state::feed::Standing;
+use crate::state::feed::CallStatus;
 use crate::theme::{Role, Theme};
 use crate::widgets::bridge::is_over;
 use crate::widgets::decision::{question_brief, question_line};
 use crate::widgets::figure::{paid, readable};
-use crate::widgets::gauge::{Full, Gauge, GaugeLine};
+use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
 use bardo_base::text::{SafeText, fit, width};
@@ -35,7 +35,7 @@ const ABSENCE: usize = 5;
 
 /// Areas of the panels, top to bottom. Each gets its full height where there is room. A smaller terminal shrinks the
 /// last panels first.
-fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
+fn places(known: &ScreenContext<'_>, area: Rect) -> Vec<(usize, Rect)> {
     let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
     let held = u16::try_from(holding_count(known)).unwrap_or(u16::MAX).clamp(1, 7);
     let thoughts = 3;
@@ -71,12 +71,12 @@ fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
 }
 
 /// Returns true if the summary of an absence is shown with at least one line of content.
-pub(super) fn shows_absence(known: &Known<'_>, area: Rect) -> bool {
+pub(super) fn shows_absence(known: &ScreenContext<'_>, area: Rect) -> bool {
     known.away.is_some() && places(known, area).iter().any(|(panel, place)| *panel == ABSENCE && place.height > 3)
 }
 
 /// Index of the approval request that is drawn at a position.
-pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option<usize> {
+pub(super) fn question_at(known: &ScreenContext<'_>, area: Rect, at: Position) -> Option<usize> {
     let (_, place) =
         places(known, area).into_iter().find(|(panel, place)| *panel == QUESTIONS && place.contains(at))?;
     let inner = inside(place);
@@ -93,17 +93,17 @@ pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option
 }
 
 /// Draws the left column.
-pub(super) fn draw(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
+pub(super) fn draw(painter: &mut Painter<'_>, known: &ScreenContext<'_>, area: Rect, keys: PanelFocus) {
     for (at, place) in places(known, area) {
         match at {
             0 => painter.render(GolemPanel { theme: painter.theme, known }, place),
             QUESTIONS => painter.render(WaitingPanel { theme: painter.theme, known, keys }, place),
-            2 => painter.render(LimitsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Limits }, place),
-            3 => {
-                painter.render(HoldingPanel { theme: painter.theme, known, focus: keys.panel == Panel::Holding }, place)
-            }
+            2 => painter
+                .render(LimitsPanel { theme: painter.theme, known, focus: keys.panel == LivePanel::Limits }, place),
+            3 => painter
+                .render(HoldingPanel { theme: painter.theme, known, focus: keys.panel == LivePanel::Holding }, place),
             4 => painter
-                .render(ThoughtsPanel { theme: painter.theme, known, focus: keys.panel == Panel::Thoughts }, place),
+                .render(ThoughtsPanel { theme: painter.theme, known, focus: keys.panel == LivePanel::Thoughts }, place),
             _ => painter.render(AbsencePanel { theme: painter.theme, known }, place),
         }
     }
@@ -119,20 +119,20 @@ fn frame(painter: &mut Painter<'_>, area: Rect, title: &str, focus: bool) -> Rec
 /// Panel of the approval requests that wait for the operator.
 pub(super) struct WaitingPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
-    pub(super) keys: Keys,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) keys: PanelFocus,
 }
 
 impl Widget for WaitingPanel<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, known, keys } = self;
         let painter = &mut Painter { buffer, theme };
-        let at_keys = if keys.panel == Panel::Waiting { keys.question } else { 0 };
+        let at_keys = if keys.panel == LivePanel::Waiting { keys.question } else { 0 };
         let title = match known.questions.len() {
             0 => "Waiting for you".to_owned(),
             many => format!("Waiting for you {many}"),
         };
-        let inner = frame(painter, area, &title, keys.panel == Panel::Waiting);
+        let inner = frame(painter, area, &title, keys.panel == LivePanel::Waiting);
         if known.questions.is_empty() {
             return nothing(painter, inner, "nothing: all within limits");
         }
@@ -173,7 +173,7 @@ fn second_line(one: &Question, room: usize) -> Option<String> {
 /// Short line of an approval request: description, whole dollars and time left. The figures are never cut.
 struct BriefRequest<'a> {
     theme: &'a Theme,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
     at: usize,
     here: bool,
     one: &'a Question,
@@ -198,7 +198,7 @@ impl Widget for BriefRequest<'_> {
 /// Line of an approval request, with its reason beside it where there is room.
 pub(super) struct RequestLine<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
     pub(super) at: usize,
     pub(super) one: &'a Question,
     pub(super) reason: bool,
@@ -248,7 +248,7 @@ fn spend_gauge(label: &str, now: SpendState) -> Gauge {
         Some(limit) => format!("{}/{}", whole_dollars(now.used), whole_dollars(limit)),
         None => format!("{} no limit", whole_dollars(now.used)),
     };
-    Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: Full::Bad }
+    Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: FullMeaning::Bad }
 }
 
 /// Limit of a single action. It has no gauge, because several actions share the reserved amount.
@@ -262,7 +262,7 @@ fn limit_gauges(limits: &Limits) -> [Gauge; 2] {
         label: "calls".to_owned(),
         level: Some((used.into(), most.max(1).into())),
         words: format!("{used}/{most} a min"),
-        full: Full::Bad,
+        full: FullMeaning::Bad,
     };
     [spend_gauge("today", limits.day), calls]
 }
@@ -278,7 +278,7 @@ fn breaker_words(limits: &Limits, now: u64) -> StyledText {
 /// Panel of the policy limits and their use.
 pub(super) struct LimitsPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
     pub(super) focus: bool,
 }
 
@@ -325,7 +325,7 @@ impl Widget for LimitsPanel<'_> {
 }
 
 /// Placeholder for an unknown value: a recording never has it, a session does not have it yet.
-const fn unknown_words(known: &Known<'_>) -> &'static str {
+const fn unknown_words(known: &ScreenContext<'_>) -> &'static str {
     match known.money {
         Some(Money::Replay) => "not in this recording",
         _ => "not known yet",
@@ -335,7 +335,7 @@ const fn unknown_words(known: &Known<'_>) -> &'static str {
 /// Line of the policy limits for narrow terminals.
 pub(super) struct LimitLine<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for LimitLine<'_> {
@@ -369,7 +369,7 @@ impl Widget for LimitLine<'_> {
 }
 
 /// Symbol, amount and dollar value of each holding over all chains, largest value first.
-fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
+fn holdings(known: &ScreenContext<'_>) -> Vec<(String, String, Option<Usd>)> {
     let Some(snapshot) = known.snapshot else { return Vec::new() };
     let many = snapshot.holdings.len() > 1;
     let first = snapshot.holdings.first().map(|chain| chain.chain_id);
@@ -394,7 +394,7 @@ enum HoldingLine {
 }
 
 /// Signed and unsettled payments by the symbol of the paid token, with the text of their line.
-fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
+fn on_its_way(known: &ScreenContext<'_>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
@@ -405,7 +405,7 @@ fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
         let words = format!("−{} to {}", paid(&intent.amount_in), intent.destination_chain);
         all.push((intent.token_in.symbol.to_string(), words));
     }
-    for call in feed.calls.iter().filter(|call| call.standing() == Standing::Sent) {
+    for call in feed.calls.iter().filter(|call| call.standing() == CallStatus::Sent) {
         let params = call.start.as_ref().map(|start| start.params.value());
         let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
         // Auctions and bridge orders are listed above.
@@ -419,7 +419,7 @@ fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
     all
 }
 
-fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
+fn holding_lines(known: &ScreenContext<'_>) -> Vec<HoldingLine> {
     let mut moving = on_its_way(known);
     let mut lines = Vec::new();
     for (symbol, held, value) in holdings(known) {
@@ -433,7 +433,7 @@ fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
 }
 
 /// Number of lines of [`holding_lines`], without building them.
-fn holding_count(known: &Known<'_>) -> usize {
+fn holding_count(known: &ScreenContext<'_>) -> usize {
     let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
     let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
     held.count() + on_its_way(known).len()
@@ -442,7 +442,7 @@ fn holding_count(known: &Known<'_>) -> usize {
 /// Panel of the largest confirmed holdings.
 pub(super) struct HoldingPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
     pub(super) focus: bool,
 }
 
@@ -494,7 +494,7 @@ impl Widget for HoldingPanel<'_> {
 /// Panel of the newest words of the agent, which nothing has checked.
 pub(super) struct ThoughtsPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
     pub(super) focus: bool,
 }
 
@@ -555,7 +555,7 @@ fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
 /// Panel of the summary of the operator's absence.
 struct AbsencePanel<'a> {
     theme: &'a Theme,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for AbsencePanel<'_> {
@@ -578,7 +578,7 @@ impl Widget for AbsencePanel<'_> {
 /// Lines of the summary of the operator's absence for narrow terminals.
 pub(super) struct AbsenceLines<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for AbsenceLines<'_> {

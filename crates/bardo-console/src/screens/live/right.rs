@@ -5,17 +5,17 @@ use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
 use rust_decimal::Decimal;
 
-use super::{Listing, Panel, inside, nothing, standing_role};
+use super::{ActivityList, LivePanel, inside, nothing, standing_role};
 use crate::format::{time_of_day, whole_dollars};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::screens::Known;
+use crate::screens::ScreenContext;
 use crate::screens::logs::role;
 use crate::state::call_details::named;
 use crate::state::feed::CallSeen;
-use crate::state::line::{Level, Line};
+use crate::state::line::{LogLevel, LogLine};
 use crate::theme::{Role, Theme};
 use crate::widgets::Card;
-use crate::widgets::chart::{ChartModel, LineChart, Range};
+use crate::widgets::chart::{ChartModel, LineChart, TimeRange};
 use crate::widgets::decision::WHOLE_GOLEM;
 use crate::widgets::paint::{Row, cut, wrapped};
 use bardo_base::fabric::{MemoryHits, Vitals};
@@ -28,7 +28,7 @@ const ROOMY: u16 = 81;
 const EXPANDED: u16 = 5;
 
 /// Areas of the panels. The charts have no lines on a low terminal.
-pub(super) struct Places {
+pub(super) struct WidePlaces {
     now: Rect,
     pub activity: Rect,
     pub price: Rect,
@@ -37,13 +37,13 @@ pub(super) struct Places {
 }
 
 /// Computes the areas. With a third column, charts and events are drawn there, one below the other.
-pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Places {
+pub(super) fn places(known: &ScreenContext<'_>, area: Rect, side: Option<Rect>) -> WidePlaces {
     let told = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
     let now = u16::try_from(told).unwrap_or(2) + 1;
     if let Some(side) = side {
         let part = |at: u16| side.y + (side.height - 1) * at / 3;
         let third = |at: u16| Rect { y: part(at), height: part(at + 1) - part(at) + 1, ..side };
-        return Places {
+        return WidePlaces {
             now: Rect { height: (now + 1).min(area.height), ..area },
             activity: Rect { y: area.y + now.min(area.height), height: area.height.saturating_sub(now), ..area },
             price: third(0),
@@ -64,7 +64,7 @@ pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Place
         y = y.saturating_add(height);
         place
     };
-    Places {
+    WidePlaces {
         now: place(now),
         activity: place(rest),
         price: place(charts),
@@ -75,28 +75,32 @@ pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Place
 
 pub(super) fn draw(
     painter: &mut Painter<'_>,
-    known: &Known<'_>,
-    places: &Places,
-    listing: &Listing<'_>,
-    range: Range,
-    keys: Panel,
+    known: &ScreenContext<'_>,
+    places: &WidePlaces,
+    listing: &ActivityList<'_>,
+    range: TimeRange,
+    keys: LivePanel,
 ) {
     painter.render(NowPanel { theme: painter.theme, known }, places.now);
     painter.render(
-        ActivityPanel { theme: painter.theme, known, listing, focus: keys == Panel::Activity },
+        ActivityPanel { theme: painter.theme, known, listing, focus: keys == LivePanel::Activity },
         places.activity,
     );
     if places.price.height > 0 {
-        painter.render(PricePanel { theme: painter.theme, known, range, focus: keys == Panel::Price }, places.price);
-        painter.render(EquityPanel { theme: painter.theme, known, range, focus: keys == Panel::Equity }, places.equity);
+        painter
+            .render(PricePanel { theme: painter.theme, known, range, focus: keys == LivePanel::Price }, places.price);
+        painter.render(
+            EquityPanel { theme: painter.theme, known, range, focus: keys == LivePanel::Equity },
+            places.equity,
+        );
     }
-    painter.render(EventsPanel { theme: painter.theme, known, focus: keys == Panel::Events }, places.events);
+    painter.render(EventsPanel { theme: painter.theme, known, focus: keys == LivePanel::Events }, places.events);
 }
 
 /// Panel of the newest event lines.
 pub(super) struct EventsPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
     pub(super) focus: bool,
 }
 
@@ -115,7 +119,7 @@ const fn border(focus: bool) -> Role {
 }
 
 /// Rows of the current and the next step, and below them the caption of a scenario, wrapped to `columns`.
-pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<Row> {
+pub(super) fn now_rows(known: &ScreenContext<'_>, columns: usize, narrow: bool) -> Vec<Row> {
     let mut rows = plain_rows(known, narrow);
     if let (Some(why), None) = (known.ready.and_then(|ready| ready.not_attached.as_ref()), &known.feed.now) {
         rows.truncate(1);
@@ -136,7 +140,7 @@ pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<R
 const CAPTIONED: usize = 4;
 
 /// Delegation path of the current step, such as `Ada › trade-executor › safety-guardian`. `None` without a subagent.
-fn delegation(known: &Known<'_>) -> Option<String> {
+fn delegation(known: &ScreenContext<'_>) -> Option<String> {
     let roles = &known.feed.now.as_ref()?.delegation;
     let name = known.ready.map_or("It", |ready| ready.name.as_str());
     let mut roles = roles.iter().map(|role| role.as_str()).filter(|role| *role != WHOLE_GOLEM).peekable();
@@ -145,7 +149,7 @@ fn delegation(known: &Known<'_>) -> Option<String> {
 }
 
 /// Rows of the current and the next step. `narrow` means that there is no frame to show the labels and the delegation.
-fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
+fn plain_rows(known: &ScreenContext<'_>, narrow: bool) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
         let words = if known.watch_only { "No Golem runs here: this console is read-only." } else { "Starting." };
         return vec![Row::new(words, Role::TextDim), Row::default()];
@@ -176,7 +180,7 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
 /// Panel of the current and the next step.
 struct NowPanel<'a> {
     theme: &'a Theme,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
 }
 
 impl Widget for NowPanel<'_> {
@@ -200,8 +204,8 @@ impl Widget for NowPanel<'_> {
 /// Panel of the activity.
 pub(super) struct ActivityPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
-    pub(super) listing: &'a Listing<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) listing: &'a ActivityList<'a>,
     pub(super) focus: bool,
 }
 
@@ -216,7 +220,7 @@ impl Widget for ActivityPanel<'_> {
 
 /// Areas of the calls by their index in the list: one line each. The selected call, else the newest open one, is a
 /// card.
-pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect)> {
+pub(super) fn call_places(area: Rect, listing: &ActivityList<'_>) -> Vec<(usize, Rect)> {
     let at = listing.selected.and_then(|id| listing.calls.iter().position(|call| call.call_id == id));
     let open = match at {
         Some(at) => Some(at),
@@ -249,8 +253,8 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
 /// List of calls, newest first. The selected one, else the newest open one, is a card.
 pub(super) struct CallList<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
-    pub(super) listing: &'a Listing<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) listing: &'a ActivityList<'a>,
 }
 
 impl Widget for CallList<'_> {
@@ -276,9 +280,9 @@ impl Widget for CallList<'_> {
 /// Call of the activity: its card, or a line if its start was missed.
 struct CallRow<'a> {
     theme: &'a Theme,
-    known: &'a Known<'a>,
+    known: &'a ScreenContext<'a>,
     call: &'a CallSeen,
-    listing: &'a Listing<'a>,
+    listing: &'a ActivityList<'a>,
 }
 
 impl Widget for CallRow<'_> {
@@ -308,8 +312,8 @@ impl Widget for CallRow<'_> {
 /// Panel of the price chart.
 pub(super) struct PricePanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
-    pub(super) range: Range,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) range: TimeRange,
     pub(super) focus: bool,
 }
 
@@ -355,8 +359,8 @@ fn roomy(area: Rect) -> Rect {
 /// Panel of the equity chart.
 pub(super) struct EquityPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
-    pub(super) range: Range,
+    pub(super) known: &'a ScreenContext<'a>,
+    pub(super) range: TimeRange,
     pub(super) focus: bool,
 }
 
@@ -373,7 +377,7 @@ impl Widget for EquityPanel<'_> {
 }
 
 /// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.
-pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
+pub(in crate::screens) fn equity_model(known: &ScreenContext<'_>, range: TimeRange) -> ChartModel {
     let (marks, mut legend) = known.feed.trade_marks();
     if let Some(stops) = stops_words(known) {
         legend = format!("{legend} · {stops}");
@@ -384,7 +388,7 @@ pub(in crate::screens) fn equity_model(known: &Known<'_>, range: Range) -> Chart
 
 /// Stop-loss levels for the legend, in whole dollars; `None` if none is known. The stop-loss is checked for each chain
 /// separately: with several chains each has its own level, and the curve shows none of them.
-fn stops_words(known: &Known<'_>) -> Option<String> {
+fn stops_words(known: &ScreenContext<'_>) -> Option<String> {
     let stops = known.limits().map(|limits| limits.stop_losses.as_slice()).unwrap_or_default();
     let marked: Vec<_> = stops.iter().filter(|one| one.high_water > Usd::ZERO).collect();
     match (stops, marked.as_slice()) {
@@ -412,14 +416,14 @@ fn stop_loss(vitals: &Vitals) -> Option<Usd> {
 /// Newest important event lines, two in one line where they fit.
 pub(super) struct PackedEvents<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for PackedEvents<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, known } = self;
         let painter = &mut Painter { buffer, theme };
-        let mut lines = known.feed.lines_from(Level::Plain).peekable();
+        let mut lines = known.feed.lines_from(LogLevel::Plain).peekable();
         for at in 0..area.height {
             let Some(one) = lines.next() else { return };
             let mut pieces = event_pieces(one);
@@ -434,21 +438,21 @@ impl Widget for PackedEvents<'_> {
     }
 }
 
-fn event_pieces(one: &Line) -> Vec<StyledText> {
+fn event_pieces(one: &LogLine) -> Vec<StyledText> {
     vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
 }
 
 /// Newest important event lines.
 pub(super) struct EventLines<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for EventLines<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, known } = self;
         let painter = &mut Painter { buffer, theme };
-        let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
+        let lines = known.feed.lines_from(LogLevel::Plain).take(usize::from(area.height));
         for (at, one) in (0..area.height).zip(lines) {
             painter.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
         }

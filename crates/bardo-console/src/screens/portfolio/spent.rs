@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde_json::Value;
 
-use super::super::Known;
+use super::super::ScreenContext;
 use crate::format::{dollars, grouped, time_of_day};
 use crate::theme::Role;
 use crate::widgets::figure::paid;
@@ -15,7 +15,7 @@ use bardo_base::units::{TokenAmount, Usd};
 use bardo_session::handle::{Holding, Limits, StopLossNow};
 
 /// Rows of the spending panel: gas, amounts that count toward the limits, and reservations.
-pub(super) fn spent_rows(known: &Known<'_>) -> Vec<Row> {
+pub(super) fn spent_rows(known: &ScreenContext<'_>) -> Vec<Row> {
     let mut all = gas_rows(known);
     if let Some(limits) = known.limits() {
         let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
@@ -62,7 +62,7 @@ fn stop_rows(limits: &Limits) -> Vec<Row> {
 }
 
 /// Gas cost per chain in the native token and in dollars, over all calls in the feed.
-fn gas_rows(known: &Known<'_>) -> Vec<Row> {
+fn gas_rows(known: &ScreenContext<'_>) -> Vec<Row> {
     let wei =
         |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse::<U256>().ok());
     let mut spent: BTreeMap<u64, (usize, U256)> = BTreeMap::new();

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
 use serde_json::Value;
 
-use super::super::Known;
+use super::super::ScreenContext;
 use super::Trade;
 use crate::format::{amount as token_amount, dollars};
 use crate::painter::Painter;
@@ -30,7 +30,7 @@ const HOW_TO_ASK: &[&str] = &["Fill in the form. Enter runs the tool; it is read
 
 impl Trade {
     /// Holdings on the selected chain, as rows.
-    fn held_rows(&self, known: &Known<'_>) -> Vec<Row> {
+    fn held_rows(&self, known: &ScreenContext<'_>) -> Vec<Row> {
         let Some(form) = self.form() else { return Vec::new() };
         let named = ["chain", "source_chain"].map(|name| form.value(name));
         let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
@@ -54,7 +54,7 @@ impl Trade {
 pub(super) struct AnswerPanel<'a> {
     pub(super) theme: &'a Theme,
     pub(super) screen: &'a Trade,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for AnswerPanel<'_> {

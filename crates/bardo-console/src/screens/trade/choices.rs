@@ -4,8 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::widgets::Widget;
 
-use super::super::form::Kind;
-use super::super::{Known, Wish};
+use super::super::form::FieldKind;
+use super::super::{ScreenContext, ScreenRequest};
 use super::Trade;
 use crate::painter::{Painter, StyledText};
 use crate::theme::{Role, Theme};
@@ -31,7 +31,7 @@ impl Trade {
     }
 
     /// Choices for the focused field. Each can also be typed.
-    pub(super) fn choices(&self, known: &Known<'_>) -> Vec<String> {
+    pub(super) fn choices(&self, known: &ScreenContext<'_>) -> Vec<String> {
         let Some(form) = self.form() else { return Vec::new() };
         let Some(field) = form.fields.get(form.at) else { return Vec::new() };
         let mut all: Vec<String> = Vec::new();
@@ -67,7 +67,7 @@ impl Trade {
                     add("max");
                 }
             }
-            _ if field.kind == Kind::Switch => {
+            _ if field.kind == FieldKind::Switch => {
                 add("true");
                 add("false");
             }
@@ -77,7 +77,7 @@ impl Trade {
     }
 
     /// Choices that fit the line, with their areas.
-    pub(super) fn choice_places(&self, known: &Known<'_>, line: Rect) -> Vec<(Rect, String)> {
+    pub(super) fn choice_places(&self, known: &ScreenContext<'_>, line: Rect) -> Vec<(Rect, String)> {
         let mut x = line.x;
         let mut places = Vec::new();
         for choice in self.choices(known) {
@@ -92,7 +92,7 @@ impl Trade {
     }
 
     /// Puts a choice into the focused field, as if it had been typed.
-    pub(super) fn choose_value(&mut self, value: &str, known: &Known<'_>) -> Vec<Wish> {
+    pub(super) fn choose_value(&mut self, value: &str, known: &ScreenContext<'_>) -> Vec<ScreenRequest> {
         let Some(form) = self.forms.get_mut(self.chosen) else { return Vec::new() };
         let at = form.at;
         if let Some(field) = form.fields.get_mut(at) {
@@ -110,7 +110,7 @@ impl Trade {
 pub(super) struct ChoiceLine<'a> {
     pub(super) theme: &'a Theme,
     pub(super) screen: &'a Trade,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for ChoiceLine<'_> {

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::{BELOW, Form, ROOMY, SIDE_BY_SIDE, Trade};
+use super::{BELOW, ROOMY, SIDE_BY_SIDE, ToolForm, Trade};
 use crate::screens::list;
 use crate::widgets;
 use bardo_base::text::width;
@@ -18,7 +18,7 @@ impl Trade {
             let (form, answer) = list::beside(body, (area.width * 2 / 5).min(64));
             return (list, form, answer);
         }
-        let lines = self.form().map_or(3, Form::lines) + BELOW + 2;
+        let lines = self.form().map_or(3, ToolForm::lines) + BELOW + 2;
         let form = lines.min(body.height * 3 / 5);
         let (form, answer) = list::stacked(body, form);
         (list, form, answer)
@@ -33,7 +33,7 @@ impl Trade {
             height: form.height.saturating_sub(2),
         };
         // If not all fields fit, the line of choices is dropped first.
-        let lines = self.form().map_or(0, Form::lines);
+        let lines = self.form().map_or(0, ToolForm::lines);
         let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
         let spare = inner.height - below - lines.min(inner.height - below);
         let fields = Rect { height: inner.height - below - spare, ..inner };

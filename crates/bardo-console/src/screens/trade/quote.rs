@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Purpose, QUOTE_EVERY_MILLIS, QUOTE_TOOL, Trade};
-use crate::screens::{Known, Wish};
+use crate::screens::{ScreenContext, ScreenRequest};
 use crate::widgets::quote::QuoteModel;
 
 /// Returns true for a complete amount above zero or `max`, so that no quote is requested for a half-typed number.
@@ -42,7 +42,7 @@ impl Trade {
     }
 
     /// Requests a quote if the parameters have changed, no quote is pending, and the minimum interval has passed.
-    pub(super) fn follow(&mut self, known: &Known<'_>) -> Option<Wish> {
+    pub(super) fn follow(&mut self, known: &ScreenContext<'_>) -> Option<ScreenRequest> {
         let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;
         let soon = known.machine_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);
         if self.asking_quote || params == self.quoted || soon {

@@ -46,9 +46,9 @@ fn shown(question: &Question) -> Decision {
 }
 
 /// Drawing in which all lines are in view.
-const WHOLE: Fit = Fit { columns: 80, lines: 9, above: 0, first: 0, shown: 9, raw: false };
+const WHOLE: VisiblePart = VisiblePart { columns: 80, lines: 9, above: 0, first: 0, shown: 9, raw: false };
 
-fn approve(decision: &mut Decision, from: u64) -> Taken {
+fn approve(decision: &mut Decision, from: u64) -> DecisionOutcome {
     decision.act(Action::Pick(AnswerKind::Once), from, 40);
     decision.act(Action::DoIt, from + GUARD_MILLIS, 40)
 }
@@ -59,7 +59,7 @@ fn nothing_acts_before_it_was_drawn() {
     decision.follow(&question());
     decision.act(Action::Pick(AnswerKind::Once), 1_000_000, 40);
     assert_eq!(decision.picked, None);
-    assert_eq!(decision.act(Action::DoIt, 2_000_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 2_000_000, 40), DecisionOutcome::Stays);
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn a_letter_picks_and_enter_does_it_each_after_half_a_second() {
     assert_eq!(decision.picked, None);
     decision.act(Action::Pick(AnswerKind::Once), 10 + 2 * GUARD_MILLIS, 40);
     assert_eq!(decision.picked, Some(AnswerKind::Once));
-    assert_eq!(decision.act(Action::DoIt, 10 + 3 * GUARD_MILLIS - 1, 40), Taken::Stays);
-    assert_eq!(decision.act(Action::DoIt, 10 + 4 * GUARD_MILLIS, 40), Taken::Answer(OperatorAnswer::Once));
+    assert_eq!(decision.act(Action::DoIt, 10 + 3 * GUARD_MILLIS - 1, 40), DecisionOutcome::Stays);
+    assert_eq!(decision.act(Action::DoIt, 10 + 4 * GUARD_MILLIS, 40), DecisionOutcome::Answer(OperatorAnswer::Once));
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn a_held_key_never_acts() {
     let mut decision = shown(&question());
     // A terminal repeats a held key every 30 ms, for a minute.
     for at in (10..60_000).step_by(30) {
-        assert_eq!(decision.act(Action::Pick(AnswerKind::Once), at, 40), Taken::Stays);
-        assert_eq!(decision.act(Action::DoIt, at + 1, 40), Taken::Stays);
+        assert_eq!(decision.act(Action::Pick(AnswerKind::Once), at, 40), DecisionOutcome::Stays);
+        assert_eq!(decision.act(Action::DoIt, at + 1, 40), DecisionOutcome::Stays);
     }
     assert_eq!(decision.picked, None);
 }
@@ -108,12 +108,12 @@ fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
     decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
     assert_eq!(decision.picked, None, "one is still unread");
     decision.act(Action::MarkRead, 50_000, 40);
-    assert_eq!(approve(&mut decision, 60_000), Taken::Answer(OperatorAnswer::Once));
+    assert_eq!(approve(&mut decision, 60_000), DecisionOutcome::Answer(OperatorAnswer::Once));
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     assert_eq!(
         decision.act(Action::DoIt, 20_000, 40),
-        Taken::Answer(OperatorAnswer::Refuse { reason: SafeText::default() })
+        DecisionOutcome::Answer(OperatorAnswer::Refuse { reason: SafeText::default() })
     );
 }
 
@@ -128,7 +128,7 @@ fn a_changed_question_clears_what_was_picked_and_read() {
     decision.follow(&anew);
     assert_eq!((decision.picked, decision.unread(&anew)), (None, 1));
     assert_eq!(decision.changed, [text("price: 1 → 2")]);
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays, "it was not drawn since");
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Stays, "it was not drawn since");
     decision.act(Action::Pick(AnswerKind::Refuse), 40_000, 40);
     assert_eq!(decision.picked, None, "it was not drawn since");
     // A change of the place in the queue changes nothing else.
@@ -159,11 +159,11 @@ fn a_standing_approval_asks_a_second_time() {
     for (at, digit) in (12_000..).zip("1500".chars()) {
         decision.type_key(Key::char(digit), at);
     }
-    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     assert!(decision.again);
     let total = "1500".parse().unwrap();
     let given = OperatorAnswer::Similar { millis: 3_600_000, total };
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(given));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(given));
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn the_second_time_is_for_what_was_shown_the_first_time() {
     decision.act(Action::Pick(AnswerKind::Similar), 10_000, 40);
     decision.type_key(Key::plain(KeyCode::Tab), 11_000);
     typed(&mut decision, "15", 12_000);
-    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     // More text follows the first confirmation, which therefore no longer applies.
     typed(&mut decision, "00", 21_000);
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Stays);
     assert!(decision.again);
     // Choosing the answer again requires both confirmations again.
     decision.act(Action::Pick(AnswerKind::Similar), 50_000, 40);
@@ -192,9 +192,9 @@ fn enter_right_after_a_letter_of_the_text_does_nothing() {
     let mut decision = shown(&question());
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     decision.type_key(Key::char('x'), 20_000);
-    assert_eq!(decision.act(Action::DoIt, 20_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 20_000 + GUARD_MILLIS - 1, 40), DecisionOutcome::Stays);
     let reason = text("x");
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Refuse { reason }));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(OperatorAnswer::Refuse { reason }));
 }
 
 #[test]
@@ -205,19 +205,19 @@ fn the_last_four_characters_must_be_the_right_ones() {
     for (at, digit) in (11_000..).zip("2267".chars()) {
         decision.type_key(Key::char(digit), at);
     }
-    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     decision.type_key(Key::plain(KeyCode::Backspace), 21_000);
     decision.type_key(Key::char('6'), 22_000);
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Once));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(OperatorAnswer::Once));
 }
 
 #[test]
 fn escape_never_refuses() {
     let mut decision = shown(&question());
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
-    assert_eq!(decision.act(Action::Back, 20_000, 40), Taken::Stays, "it takes the pick back");
+    assert_eq!(decision.act(Action::Back, 20_000, 40), DecisionOutcome::Stays, "it takes the pick back");
     assert_eq!((decision.picked, decision.typing()), (None, false));
-    assert_eq!(decision.act(Action::Back, 30_000, 40), Taken::Later);
+    assert_eq!(decision.act(Action::Back, 30_000, 40), DecisionOutcome::Later);
 }
 
 fn any_action() -> impl Strategy<Value = Action> {
@@ -240,7 +240,7 @@ proptest! {
         let mut now = 10;
         for (action, pause) in keys {
             now += pause;
-            prop_assert_eq!(decision.act(action, now, 40), Taken::Stays);
+            prop_assert_eq!(decision.act(action, now, 40), DecisionOutcome::Stays);
             prop_assert_eq!(decision.picked, None);
             prop_assert_eq!(decision.unread(&asked), 1);
         }
@@ -256,7 +256,7 @@ proptest! {
             now += pause;
             let calm = now - last >= GUARD_MILLIS;
             match decision.act(action, now, 40) {
-                Taken::Answer(answer) => {
+                DecisionOutcome::Answer(answer) => {
                     prop_assert!(calm && action == Action::DoIt);
                     prop_assert_eq!(picked, Some(answer.kind()));
                     return Ok(());
@@ -273,8 +273,8 @@ proptest! {
 }
 
 /// Drawing of `shown` of the nine lines, starting at `first`.
-fn part(first: usize, shown: usize) -> Option<Fit> {
-    Some(Fit { first, shown, ..WHOLE })
+fn part(first: usize, shown: usize) -> Option<VisiblePart> {
+    Some(VisiblePart { first, shown, ..WHOLE })
 }
 
 #[test]
@@ -296,10 +296,10 @@ fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
     decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
     assert_eq!((decision.picked, decision.unseen()), (None, Some(2)));
     // The raw call does not replace its description.
-    decision.drawn(40_000, Some(Fit { raw: true, ..WHOLE }));
+    decision.drawn(40_000, Some(VisiblePart { raw: true, ..WHOLE }));
     assert_eq!(decision.unseen(), Some(2));
     decision.drawn(40_000, part(3, 4));
-    assert_eq!(approve(&mut decision, 50_000), Taken::Answer(OperatorAnswer::Once));
+    assert_eq!(approve(&mut decision, 50_000), DecisionOutcome::Answer(OperatorAnswer::Once));
 }
 
 #[test]
@@ -308,13 +308,13 @@ fn what_was_seen_counts_only_as_it_is() {
     let mut decision = shown(&asked);
     assert_eq!(decision.unseen(), Some(0));
     // With another wrapping, the lines are different ones.
-    decision.drawn(1_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
+    decision.drawn(1_000, Some(VisiblePart { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
     assert_eq!(decision.unseen(), Some(14));
     // Chosen on a large terminal, confirmed on a small one: the new lines must be seen first.
     let mut decision = shown(&asked);
     decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
-    decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
-    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    decision.drawn(11_000, Some(VisiblePart { columns: 40, lines: 20, above: 0, first: 0, shown: 6, raw: false }));
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("you have not seen")));
     // After a different request under the same number, all lines must be seen again.
     let mut decision = shown(&asked);
@@ -327,12 +327,12 @@ fn a_dialog_that_cannot_be_seen_takes_no_answer() {
     let mut decision = shown(&question());
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     decision.drawn(11_000, None);
-    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays);
     // When visible again, the guard time restarts.
     decision.drawn(30_000, Some(WHOLE));
-    assert_eq!(decision.act(Action::DoIt, 30_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 30_000 + GUARD_MILLIS - 1, 40), DecisionOutcome::Stays);
     let refused = OperatorAnswer::Refuse { reason: SafeText::default() };
-    assert_eq!(decision.act(Action::DoIt, 40_000, 40), Taken::Answer(refused));
+    assert_eq!(decision.act(Action::DoIt, 40_000, 40), DecisionOutcome::Answer(refused));
 }
 
 #[test]
@@ -387,14 +387,14 @@ fn a_new_simulation_that_is_no_worse_leaves_what_was_typed_picked_read_and_scrol
     assert_eq!((action.block, action.words.as_ref().map(SafeText::as_str)), (1_289, Some("thought 0")));
     assert_eq!(
         decision.act(Action::DoIt, 20_000, 40),
-        Taken::Answer(OperatorAnswer::Refuse { reason: text("gas is high") })
+        DecisionOutcome::Answer(OperatorAnswer::Refuse { reason: text("gas is high") })
     );
     // An approval in progress.
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::MarkRead, 10_000, 40);
     decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
     decision.follow(&simulated_again(1));
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Once));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(OperatorAnswer::Once));
 }
 
 #[test]
@@ -406,15 +406,15 @@ fn a_worse_simulation_takes_an_approval_back_and_keeps_a_refusal() {
     decision.follow(&worse());
     assert_eq!((decision.picked, decision.typing(), decision.unread(&worse())), (None, false, 1));
     assert_eq!((decision.unseen(), &decision.changed), (None, &worse().changed));
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Stays);
     let mut decision = shown(&simulated_again(0));
     decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
     decision.type_key(Key::char('x'), 11_000);
     decision.follow(&worse());
-    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays, "it is guarded again");
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), DecisionOutcome::Stays, "it is guarded again");
     decision.drawn(21_000, Some(WHOLE));
     let reason = text("x");
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Refuse { reason }));
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Answer(OperatorAnswer::Refuse { reason }));
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn a_warning_in_other_words_is_read_again_before_an_approval() {
     let other = Question { to_read: vec![ToRead::plain(text("another"))], ..simulated_again(1) };
     decision.follow(&other);
     assert_eq!((decision.picked, decision.unread(&other)), (None, 1));
-    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), DecisionOutcome::Stays);
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
         for letter in typed.chars() {
             decision.type_key(Key::char(letter), 20 + GUARD_MILLIS);
         }
-        assert_eq!(decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40), Taken::Stays, "{typed}");
+        assert_eq!(decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40), DecisionOutcome::Stays, "{typed}");
         assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains(why)), "{typed}: {:?}", decision.hint);
         assert!(decision.typing(), "{typed}");
     }
@@ -492,7 +492,7 @@ fn a_smaller_amount_that_is_none_stays_in_the_dialog_with_its_text() {
         decision.type_key(Key::char(letter), 20 + GUARD_MILLIS);
     }
     let taken = decision.act(Action::DoIt, 20 + 2 * GUARD_MILLIS, 40);
-    assert_eq!(taken, Taken::Answer(OperatorAnswer::Smaller { amount: "0.1".to_owned() }));
+    assert_eq!(taken, DecisionOutcome::Answer(OperatorAnswer::Smaller { amount: "0.1".to_owned() }));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 
 use crate::widgets::card::CallCard;
-use crate::widgets::status::Status;
+use crate::widgets::status::CardStatus;
 use bardo_base::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, MemoryHits, PermitIssued, SafetyCheck, ToolEnd, ToolFailed,
     ToolStart, ToolVerified, TxState, TxUpdate,
@@ -29,7 +29,7 @@ pub struct StepSeen {
 
 /// Status of a call as shown to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum CallStatus {
     /// The call is running.
     Running,
     /// An approval request waits for the operator.
@@ -54,7 +54,7 @@ pub enum Standing {
     Unclear,
 }
 
-impl Standing {
+impl CallStatus {
     /// Returns true if the status can still change.
     pub const fn is_open(self) -> bool {
         match self {
@@ -187,7 +187,7 @@ impl CallSeen {
     }
 
     /// Current status of the call.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> CallStatus {
         let outcome = self.resolved.as_ref().map(|resolved| resolved.outcome);
         let in_flight = self.transactions.iter().any(|(_, update)| match update.state {
             TxState::Signed | TxState::Sent | TxState::Unclear => true,
@@ -195,33 +195,33 @@ impl CallSeen {
         });
         let Some(end) = &self.end else {
             return match (&self.asked, outcome) {
-                (Some(_), None) => Standing::Waiting,
-                _ if in_flight => Standing::Sent,
-                _ if self.held => Standing::Waiting,
-                _ => Standing::Running,
+                (Some(_), None) => CallStatus::Waiting,
+                _ if in_flight => CallStatus::Sent,
+                _ if self.held => CallStatus::Waiting,
+                _ => CallStatus::Running,
             };
         };
         let hints = end.card.as_ref().and_then(|card| card.hints.as_ref());
         if end.success && hints.and_then(|hints| hints.get("paper")?.as_bool()) == Some(true) {
-            return Standing::OnPaper;
+            return CallStatus::OnPaper;
         }
         if end.success {
             return match (in_flight, self.offer.is_some(), self.transactions.is_empty()) {
-                (true, _, _) => Standing::Unclear,
-                (false, true, true) => Standing::Rehearsed,
-                (false, _, _) => Standing::Done,
+                (true, _, _) => CallStatus::Unclear,
+                (false, true, true) => CallStatus::Rehearsed,
+                (false, _, _) => CallStatus::Done,
             };
         }
         match (outcome, &self.error) {
-            (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => Standing::Refused,
-            (Some(ApprovalOutcome::Lapsed), _) => Standing::Lapsed,
+            (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => CallStatus::Refused,
+            (Some(ApprovalOutcome::Lapsed), _) => CallStatus::Lapsed,
             // A denial, as the card classifies it.
             (_, Some(error))
-                if error.error_code.is_denial() || Status::of_error(error.error_code) == Status::Blocked =>
+                if error.error_code.is_denial() || CardStatus::of_error(error.error_code) == CardStatus::Blocked =>
             {
-                Standing::Blocked
+                CallStatus::Blocked
             }
-            _ => Standing::Failed,
+            _ => CallStatus::Failed,
         }
     }
 }

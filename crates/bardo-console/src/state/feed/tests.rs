@@ -73,7 +73,7 @@ fn many_events_lose_no_card_and_keep_no_more_than_there_may_be() {
     assert!(feed.lines.len() <= LINES_KEPT);
     for (call, seen) in (calls - CALLS_KEPT as u64..).zip(&feed.calls) {
         assert_eq!(seen.started_at, 1_700_000_000_000 + call * 10, "in the order in which they came");
-        assert_eq!((seen.standing(), seen.steps.len(), seen.transactions.len()), (Standing::Done, 1, 1));
+        assert_eq!((seen.standing(), seen.steps.len(), seen.transactions.len()), (CallStatus::Done, 1, 1));
         assert!(seen.card.is_some() && seen.verified.is_some() && seen.end.is_some());
     }
 }
@@ -277,7 +277,7 @@ fn a_history_draws_the_curve_of_worth_once_and_keeps_what_is_older_than_it() {
 fn that_events_were_missed_is_told_at_once_and_stays_told_when_they_are_looked_up() {
     let mut feed = Feed::default();
     let words = |feed: &Feed| {
-        let told = feed.lines_from(Level::Plain).map(|line| (line.seq, line.kind, line.text.to_string()));
+        let told = feed.lines_from(LogLevel::Plain).map(|line| (line.seq, line.kind, line.text.to_string()));
         told.collect::<Vec<_>>()
     };
     let phase = |seq: u64| {
@@ -435,6 +435,6 @@ fn a_call_counts_as_blocked_where_its_card_says_so() {
         feed.take(&event_of(1, 1, started("uniswap_execute_swap", &json!({}))));
         feed.take(&event_of(2, 1, failed(code)));
         feed.take(&event_of(3, 1, over(false, None)));
-        assert_eq!((feed.calls[0].standing(), feed.counts.blocked), (Standing::Blocked, 1), "{code}");
+        assert_eq!((feed.calls[0].standing(), feed.counts.blocked), (CallStatus::Blocked, 1), "{code}");
     }
 }

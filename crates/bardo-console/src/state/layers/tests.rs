@@ -784,7 +784,7 @@ fn a_form_that_is_taller_than_the_screen_shows_the_field_that_has_the_keys() {
     let Some(Layer::Decision(decision)) = state.layers.last_mut() else { panic!("no decision") };
     let fields = (0..12).map(|_| ("a field of many", TextField::default())).chain([("the last", TextField::default())]);
     decision.picked = Some(AnswerKind::Similar);
-    decision.form = Some(super::super::decision::Form { fields: fields.collect(), at: 12 });
+    decision.form = Some(super::super::decision::AnswerForm { fields: fields.collect(), at: 12 });
     let shown = screen(&state);
     assert!(shown.contains("the last: ▏"), "{shown}");
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::keymap::Action;
 use crate::state::decision::Decision;
 use crate::state::text_field::TextField;
-use crate::widgets::decision::Fit;
+use crate::widgets::decision::VisiblePart;
 use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
 use bardo_base::units::{BasisPoints, Usd};
@@ -196,7 +196,7 @@ fn about(title: &str, about: About) -> Question {
 fn looked(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, LOOKED);
     decision.follow(question);
-    decision.drawn(LOOKED, Some(Fit { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
+    decision.drawn(LOOKED, Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
     decision
 }
 
@@ -260,7 +260,10 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
             ..question()
         };
         decision.follow(&again);
-        decision.drawn(LOOKED + 2_000, Some(Fit { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }));
+        decision.drawn(
+            LOOKED + 2_000,
+            Some(VisiblePart { columns: 80, lines: 40, above: 0, first: 0, shown: 40, raw: false }),
+        );
         decision
     };
     let change = |field: &str, from: &str, to: &str, tighter| PolicyChange {

@@ -73,7 +73,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
         model.heard_at = START_MILLIS;
         model
     };
-    let call = Call::asked(START_MILLIS, "uniswap_execute_swap", swap_params());
+    let call = CallModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params());
     let mut stale = known(&|_| {});
     stale.heard_at = START_MILLIS - 45_000;
     let mut blocked = OrderModel::asked(call.clone());
@@ -81,7 +81,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
         blocked.fold(START_MILLIS + 40, &event);
     }
     let asked_of = json!({"order_hash": B256::repeat_byte(0x4b)});
-    let mut looked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_get_uniswapx_order_status", asked_of));
+    let mut looked = OrderModel::asked(CallModel::asked(START_MILLIS, "uniswap_get_uniswapx_order_status", asked_of));
     let told = json!({"order": order(DecayUnit::Seconds)});
     looked.fold(START_MILLIS + 11, &end(true, 11, CardKind::Order, Value::Null, told));
     // A swap that prefers an auction: its call contains the reasons.
@@ -217,7 +217,7 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
     let place = |chain_id, seed, block| Some(TxPlace { chain_id, hash: B256::repeat_byte(seed), block: Some(block) });
     let mut stale = known(&|_| {});
     stale.heard_at = START_MILLIS - 90_000;
-    let call = Call::asked(START_MILLIS, "intent_create", json!({"token_in": "USDC", "amount": "500"}));
+    let call = CallModel::asked(START_MILLIS, "intent_create", json!({"token_in": "USDC", "amount": "500"}));
     let mut blocked = BridgeModel::asked(call.clone());
     for event in failed(ErrorCode::CrossChainDestinationDegraded, "base has had no block for 40 s") {
         blocked.fold(START_MILLIS + 40, &event);

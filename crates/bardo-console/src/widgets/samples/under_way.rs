@@ -65,7 +65,7 @@ pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
 
 /// Requested auctions that were not submitted.
 pub fn orders() -> Vec<(&'static str, OrderModel)> {
-    let asked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_submit_uniswapx_order", swap_params()));
+    let asked = OrderModel::asked(CallModel::asked(START_MILLIS, "uniswap_submit_uniswapx_order", swap_params()));
     states(&asked, OrderModel::fold, &["waiting", "goes ahead", "refused", "lapsed"])
 }
 
@@ -73,7 +73,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
 pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "500", "source_chain": "ethereum",
         "destination_chain": "base"});
-    let asked = BridgeModel::asked(Call::asked(START_MILLIS, "uniswap_submit_cross_chain_intent", params));
+    let asked = BridgeModel::asked(CallModel::asked(START_MILLIS, "uniswap_submit_cross_chain_intent", params));
     states(&asked, BridgeModel::fold, &["waiting", "goes ahead", "blocked", "refused", "lapsed"])
 }
 

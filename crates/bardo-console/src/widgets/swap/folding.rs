@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Offer, Step, StepState, SwapModel, SwapResult};
 use crate::format::grouped;
-use crate::widgets::status::Status;
+use crate::widgets::status::CardStatus;
 use crate::widgets::words::found;
 use bardo_base::fabric::{CheckOutcome, EventKind, TxState, TxUpdate};
 use bardo_base::model::Check;
@@ -135,7 +135,7 @@ impl SwapModel {
     }
 
     fn end(&mut self, at: u64, success: bool, card: Option<&bardo_base::fabric::Card>) {
-        let unclear = self.call.status == Status::Unclear;
+        let unclear = self.call.status == CardStatus::Unclear;
         for step in &mut self.steps {
             match (step.state, success) {
                 (StepState::Running, true) if !unclear => {
@@ -148,7 +148,7 @@ impl SwapModel {
                 }
                 (StepState::Ahead, true) if !unclear => {
                     step.state = StepState::Skipped;
-                    let why = if self.call.status == Status::Simulated { "not signed" } else { "not needed" };
+                    let why = if self.call.status == CardStatus::Simulated { "not signed" } else { "not needed" };
                     step.note = SafeText::clean(why, 20);
                 }
                 _ => {}

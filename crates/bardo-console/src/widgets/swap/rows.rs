@@ -8,7 +8,7 @@ use crate::theme::Role;
 use crate::widgets::Moment;
 use crate::widgets::figure::{against_quote, amount, decimal, paid, readable, running, took};
 use crate::widgets::paint::Row;
-use crate::widgets::status::Status;
+use crate::widgets::status::CardStatus;
 use crate::widgets::words::{check_word, found};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{CheckOutcome, Finding};
@@ -155,7 +155,7 @@ impl SwapModel {
         }
         if result.moves.is_empty() {
             let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
-            let would = if self.call.status == Status::Simulated { "would pay " } else { "paid " };
+            let would = if self.call.status == CardStatus::Simulated { "would pay " } else { "paid " };
             rows.push(
                 Row::new(would, Role::TextDim)
                     .then(format!("{} {token_in}", paid(result.amount_in.as_str())), Role::Text)

@@ -73,7 +73,7 @@ fn a_swap_by_auction_becomes_the_order_it_is() {
 #[test]
 fn a_quote_grows_stale_and_its_time_passes() {
     let mut model = QuoteModel::asked(START_MILLIS, "uniswap_get_quote", samples::swap_params());
-    assert_eq!(model.status(NOW), Status::Loading);
+    assert_eq!(model.status(NOW), CardStatus::Loading);
     let (data, hints) = samples::quote_answer(false, 0.1);
     let card = Some(Card { widget: bardo_base::model::CardKind::Quote, data, hints: Some(hints) });
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: json!(null), card };
@@ -81,7 +81,7 @@ fn a_quote_grows_stale_and_its_time_passes() {
     let at = |seconds: u64| model.status(Moment { millis: START_MILLIS + seconds * 1000, motion: true });
     assert_eq!(
         [at(0), at(30), at(31), at(299), at(300)].map(|status| status),
-        [Status::Done, Status::Done, Status::Stale, Status::Stale, Status::Expired]
+        [CardStatus::Done, CardStatus::Done, CardStatus::Stale, CardStatus::Stale, CardStatus::Expired]
     );
 }
 

@@ -7,9 +7,9 @@ use ratatui::widgets::Widget;
 use super::frame;
 use crate::format::{age, amount};
 use crate::painter::{Painter, line};
-use crate::screens::Known;
+use crate::screens::ScreenContext;
 use crate::theme::{Role, Theme};
-use crate::widgets::gauge::{Full, Gauge, GaugeLine};
+use crate::widgets::gauge::{FullMeaning, Gauge, GaugeLine};
 use crate::widgets::paint::{Group, chosen};
 use crate::widgets::sprite::{self, Sprite, SpriteModel};
 use bardo_base::fabric::{SpriteState, Vitals};
@@ -17,7 +17,7 @@ use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, fit};
 use bardo_base::units::TokenAmount;
 
-fn body(known: &Known<'_>) -> SpriteState {
+fn body(known: &ScreenContext<'_>) -> SpriteState {
     known.feed.sprite.map_or(SpriteState::Idle, |(_, state)| state)
 }
 
@@ -34,7 +34,7 @@ fn body_words(state: SpriteState) -> &'static str {
     }
 }
 
-fn phase(known: &Known<'_>) -> Phase {
+fn phase(known: &ScreenContext<'_>) -> Phase {
     known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
 }
 
@@ -49,7 +49,7 @@ fn role_words(role: &str) -> String {
 /// Panel of the Golem: its sprite, phase and vital signs.
 pub(super) struct GolemPanel<'a> {
     pub(super) theme: &'a Theme,
-    pub(super) known: &'a Known<'a>,
+    pub(super) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for GolemPanel<'_> {
@@ -112,7 +112,7 @@ struct Lost {
 
 /// The fall that comes first to a stop-loss. That is checked chain by chain; only recordings before version 4 have no
 /// figures but the whole's.
-fn lost(known: &Known<'_>) -> Option<Lost> {
+fn lost(known: &ScreenContext<'_>) -> Option<Lost> {
     let limits = known.limits().filter(|limits| !limits.stop_losses.is_empty());
     let Some(limits) = limits else {
         let vitals = known.feed.vitals.as_ref()?;
@@ -125,9 +125,9 @@ fn lost(known: &Known<'_>) -> Option<Lost> {
     Some(Lost { chain, bps, limit_bps: limits.stop_loss_bps.into() })
 }
 
-fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
+fn vital_gauges(known: &ScreenContext<'_>) -> Vec<Gauge> {
     let Some(vitals) = &known.feed.vitals else {
-        return vec![Gauge { label: "equity".to_owned(), level: None, words: String::new(), full: Full::Bad }];
+        return vec![Gauge { label: "equity".to_owned(), level: None, words: String::new(), full: FullMeaning::Bad }];
     };
     let lost = lost(known);
     let equity = Gauge {
@@ -138,7 +138,7 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
             Some(Lost { chain: None, bps, limit_bps }) => format!("{}% of {}%", fall(*bps), limit_bps / 100),
             None => String::new(),
         },
-        full: Full::Bad,
+        full: FullMeaning::Bad,
     };
     let gas = Gauge {
         label: "gas".to_owned(),
@@ -149,19 +149,19 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
             (None, None) => None,
         },
         words: gas_words(known, vitals),
-        full: Full::Good,
+        full: FullMeaning::Good,
     };
     let streak = Gauge {
         label: "streak".to_owned(),
         level: Some((vitals.failures.into(), vitals.failures_limit.max(1).into())),
         words: format!("{} of {} failed", vitals.failures, vitals.failures_limit),
-        full: Full::Bad,
+        full: FullMeaning::Bad,
     };
     vec![equity, gas, streak]
 }
 
 /// Runway of the gas; without one, the gas balance in the native token.
-fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
+fn gas_words(known: &ScreenContext<'_>, vitals: &Vitals) -> String {
     let held = || {
         // Without a unit the figure would say nothing.
         let coin = known.feed.native_symbols.values().next().or_else(|| {
@@ -179,7 +179,7 @@ const WEEK: u64 = 7 * 86_400;
 /// Line of the Golem for narrow terminals: its face, phase and vital signs.
 pub(in crate::screens::live) struct FaceLine<'a> {
     pub(in crate::screens::live) theme: &'a Theme,
-    pub(in crate::screens::live) known: &'a Known<'a>,
+    pub(in crate::screens::live) known: &'a ScreenContext<'a>,
 }
 
 impl Widget for FaceLine<'_> {
@@ -209,7 +209,7 @@ impl Widget for FaceLine<'_> {
 }
 
 /// Equity, gas and failures in the shortest form.
-fn short_vitals(known: &Known<'_>) -> Vec<String> {
+fn short_vitals(known: &ScreenContext<'_>) -> Vec<String> {
     let Some(vitals) = &known.feed.vitals else { return Vec::new() };
     let equity = match lost(known) {
         Some(Lost { chain: Some(chain), bps, limit_bps }) => {

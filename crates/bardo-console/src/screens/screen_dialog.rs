@@ -21,7 +21,7 @@ const WIDEST: u16 = 76;
 
 /// Option of the dialog.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Way<T> {
+pub struct DialogOption<T> {
     /// Letter that chooses the option.
     pub letter: char,
     /// Text that describes the option.
@@ -32,13 +32,13 @@ pub struct Way<T> {
 
 /// Confirmation dialog with its scroll and guard state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask<T> {
+pub struct ScreenDialog<T> {
     /// Title in the frame of the dialog.
     pub title: String,
     /// Facts to read before confirming, one per row.
     pub facts: Vec<Row>,
     /// Options that can be chosen, in display order.
-    pub ways: Vec<Way<T>>,
+    pub ways: Vec<DialogOption<T>>,
     picked: Option<usize>,
     /// Time of the last key or of opening, in milliseconds of the machine's clock. `None` ignores the next key.
     touched_at: Option<u64>,
@@ -47,12 +47,12 @@ pub struct Ask<T> {
     /// First line of the facts to show.
     first: usize,
     /// Lines shown so far. In a cell, because only drawing knows them and drawing takes `&self`.
-    shown: Cell<Option<Shown>>,
+    shown: Cell<Option<ShownLines>>,
 }
 
 /// Record of the fact lines that were on the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shown {
+struct ShownLines {
     /// Total number of fact lines at the width they were drawn in.
     of: usize,
     width: u16,
@@ -66,7 +66,7 @@ struct Shown {
 
 /// Result of a key or a click.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked<T> {
+pub enum DialogOutcome<T> {
     /// The dialog stays open.
     Open,
     /// The dialog is closed without any action.
@@ -75,9 +75,9 @@ pub enum Asked<T> {
     Do(T),
 }
 
-impl<T: Clone> Ask<T> {
+impl<T: Clone> ScreenDialog<T> {
     /// Creates a dialog with no option chosen. Without [`Self::opened`], its first key is ignored.
-    pub fn new(title: impl Into<String>, facts: Vec<Row>, ways: Vec<Way<T>>) -> Self {
+    pub fn new(title: impl Into<String>, facts: Vec<Row>, ways: Vec<DialogOption<T>>) -> Self {
         let (title, shown) = (title.into(), Cell::new(None));
         Self { title, facts, ways, picked: None, touched_at: None, hurried: false, first: 0, shown }
     }
@@ -108,64 +108,64 @@ impl<T: Clone> Ask<T> {
     }
 
     /// Handles a key at the given time of the machine's clock, in milliseconds.
-    pub fn key(&mut self, key: Key, now: u64) -> Asked<T> {
+    pub fn key(&mut self, key: Key, now: u64) -> DialogOutcome<T> {
         let settled = self.settled(now);
         match key.code {
-            KeyCode::Esc => Asked::Closed,
-            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => Asked::Closed,
-            KeyCode::Char('q') if key.modifiers.is_empty() => Asked::Closed,
-            KeyCode::Enter if !settled => Asked::Open,
+            KeyCode::Esc => DialogOutcome::Closed,
+            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => DialogOutcome::Closed,
+            KeyCode::Char('q') if key.modifiers.is_empty() => DialogOutcome::Closed,
+            KeyCode::Enter if !settled => DialogOutcome::Open,
             KeyCode::Enter => self.done(),
             KeyCode::Down | KeyCode::PageDown | KeyCode::Up | KeyCode::PageUp => {
                 let step = if matches!(key.code, KeyCode::Down | KeyCode::Up) { 1 } else { self.page() };
                 self.scroll(step, matches!(key.code, KeyCode::Down | KeyCode::PageDown));
-                Asked::Open
+                DialogOutcome::Open
             }
             KeyCode::Char(letter) if key.modifiers.is_empty() => {
                 if let Some(at) = self.ways.iter().position(|way| settled && way.letter == letter) {
                     self.picked = Some(at);
                 }
-                Asked::Open
+                DialogOutcome::Open
             }
-            _ => Asked::Open,
+            _ => DialogOutcome::Open,
         }
     }
 
     /// Handles a click: on an option it chooses it, on the last line it confirms or closes, elsewhere it does nothing.
-    pub fn click(&mut self, at: Position, area: Rect, now: u64) -> Asked<T> {
+    pub fn click(&mut self, at: Position, area: Rect, now: u64) -> DialogOutcome<T> {
         let settled = self.settled(now);
         let inner = self.inside(area);
         if !inner.contains(at) {
-            return Asked::Open;
+            return DialogOutcome::Open;
         }
         let from_below = usize::from(inner.bottom() - 1 - at.y);
         if from_below == 0 {
             // The left half confirms, the right half closes.
             return match at.x < inner.x + inner.width / 2 {
-                true if !settled => Asked::Open,
+                true if !settled => DialogOutcome::Open,
                 true => self.done(),
-                false => Asked::Closed,
+                false => DialogOutcome::Closed,
             };
         }
         if !settled {
-            return Asked::Open;
+            return DialogOutcome::Open;
         }
         if let Some(way) = self.ways.len().checked_sub(from_below).filter(|way| *way < self.ways.len()) {
             self.picked = Some(way);
         }
-        Asked::Open
+        DialogOutcome::Open
     }
 
-    fn done(&mut self) -> Asked<T> {
+    fn done(&mut self) -> DialogOutcome<T> {
         let way = self.picked.and_then(|at| self.ways.get(at));
         match way.filter(|_| self.is_read()) {
-            Some(way) => Asked::Do(way.then.clone()),
+            Some(way) => DialogOutcome::Do(way.then.clone()),
             None => {
                 // Enter first shows the fact lines that were not on the screen yet.
                 if !self.is_read() {
                     self.scroll(self.page(), true);
                 }
-                Asked::Open
+                DialogOutcome::Open
             }
         }
     }
@@ -187,7 +187,7 @@ impl<T: Clone> Ask<T> {
     }
 
     /// Records the lines that are drawn now.
-    fn show(&self, of: usize, width: u16, height: u16) -> Shown {
+    fn show(&self, of: usize, width: u16, height: u16) -> ShownLines {
         let height = usize::from(height);
         // If not all lines fit, the last one is needed for the scroll hint.
         let room = if of > height { height.saturating_sub(1) } else { height };
@@ -196,7 +196,7 @@ impl<T: Clone> Ask<T> {
         let before = self.shown.get().filter(|shown| (shown.of, shown.width) == (of, width));
         let before = before.map_or(0, |shown| shown.seen);
         let seen = if first <= before { before.max((first + room).min(of)) } else { before };
-        let shown = Shown { of, width, room, first, seen };
+        let shown = ShownLines { of, width, room, first, seen };
         self.shown.set(Some(shown));
         shown
     }
@@ -259,12 +259,12 @@ mod tests {
     use super::*;
 
     /// Presses a key after the guard time.
-    fn calmly<T: Clone>(ask: &mut Ask<T>, key: Key) -> Asked<T> {
+    fn calmly<T: Clone>(ask: &mut ScreenDialog<T>, key: Key) -> DialogOutcome<T> {
         let now = ask.touched_at.unwrap_or(0) + GUARD_MILLIS;
         ask.key(key, now)
     }
 
-    fn clicked(ask: &mut Ask<u8>, at: Position, area: Rect) -> Asked<u8> {
+    fn clicked(ask: &mut ScreenDialog<u8>, at: Position, area: Rect) -> DialogOutcome<u8> {
         let now = ask.touched_at.unwrap_or(0) + GUARD_MILLIS;
         ask.click(at, area, now)
     }
@@ -273,12 +273,12 @@ mod tests {
         Key { code, modifiers: KeyModifiers::NONE }
     }
 
-    fn ask() -> Ask<u8> {
-        let way = |letter, then| Way { letter, words: "do it".to_owned(), then };
-        Ask::new("Sure?", vec![Row::new("one fact", Role::Text)], vec![way('r', 1), way('s', 2)]).opened(0)
+    fn ask() -> ScreenDialog<u8> {
+        let way = |letter, then| DialogOption { letter, words: "do it".to_owned(), then };
+        ScreenDialog::new("Sure?", vec![Row::new("one fact", Role::Text)], vec![way('r', 1), way('s', 2)]).opened(0)
     }
 
-    fn drawn(ask: &Ask<u8>, area: Rect) -> String {
+    fn drawn(ask: &ScreenDialog<u8>, area: Rect) -> String {
         let theme = crate::theme::Theme::load("dark", None).unwrap().0;
         let mut buffer = ratatui::buffer::Buffer::empty(area);
         ask.draw(&mut Painter { buffer: &mut buffer, theme: &theme }, area);
@@ -288,9 +288,11 @@ mod tests {
     #[test]
     fn nothing_is_done_before_every_fact_was_on_the_screen() {
         let facts = (0..20).map(|at| Row::new(format!("fact {at:02}"), Role::Text)).collect();
-        let mut ask = Ask::new("Sure?", facts, vec![Way { letter: 's', words: "do it".to_owned(), then: 2 }]).opened(0);
-        assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), Asked::Open);
-        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open, "nobody has seen any of it");
+        let mut ask =
+            ScreenDialog::new("Sure?", facts, vec![DialogOption { letter: 's', words: "do it".to_owned(), then: 2 }])
+                .opened(0);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), DialogOutcome::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), DialogOutcome::Open, "nobody has seen any of it");
         // Twelve lines: six facts, the scroll hint, the option, the last line, the edges.
         let area = Rect::new(0, 0, 60, 11);
         let mut on_screen = std::collections::BTreeSet::new();
@@ -300,8 +302,8 @@ mod tests {
             on_screen.extend((0..20).filter(|at| text.contains(&format!("fact {at:02}"))));
             assert!(text.contains("more lines"), "{text}");
             match calmly(&mut ask, key(KeyCode::Enter)) {
-                Asked::Open => enters += 1,
-                done => break assert_eq!(done, Asked::Do(2)),
+                DialogOutcome::Open => enters += 1,
+                done => break assert_eq!(done, DialogOutcome::Do(2)),
             }
             assert!(enters < 20, "it can be read to its end");
         }
@@ -315,7 +317,7 @@ mod tests {
         for _ in 0..5 {
             drawn(&ask, Rect::new(0, 0, 60, 4));
             calmly(&mut ask, key(KeyCode::Char('r')));
-            assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open);
+            assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), DialogOutcome::Open);
         }
     }
 
@@ -323,13 +325,13 @@ mod tests {
     fn nothing_is_done_that_was_not_picked() {
         let mut ask = ask();
         drawn(&ask, Rect::new(0, 0, 80, 24));
-        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open);
-        assert_eq!(calmly(&mut ask, key(KeyCode::Char('k'))), Asked::Open);
-        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open);
-        assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), Asked::Open);
-        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Do(2));
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), DialogOutcome::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Char('k'))), DialogOutcome::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), DialogOutcome::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), DialogOutcome::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), DialogOutcome::Do(2));
         for back in [key(KeyCode::Esc), key(KeyCode::Char('q')), Key::ctrl('c')] {
-            assert_eq!(calmly(&mut ask, back), Asked::Closed, "{back}");
+            assert_eq!(calmly(&mut ask, back), DialogOutcome::Closed, "{back}");
         }
     }
 
@@ -340,43 +342,47 @@ mod tests {
         drawn(&ask, area);
         let inner = ask.inside(area);
         let at = |x, y| Position { x, y };
-        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), Asked::Open, "nothing is picked");
-        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 3), area), Asked::Open);
-        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), Asked::Do(1));
-        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 2), area), Asked::Open);
-        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), Asked::Do(2));
-        assert_eq!(clicked(&mut ask, at(inner.right() - 1, inner.bottom() - 1), area), Asked::Closed);
-        assert_eq!(clicked(&mut ask, at(0, 0), area), Asked::Open);
+        assert_eq!(
+            clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area),
+            DialogOutcome::Open,
+            "nothing is picked"
+        );
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 3), area), DialogOutcome::Open);
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), DialogOutcome::Do(1));
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 2), area), DialogOutcome::Open);
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), DialogOutcome::Do(2));
+        assert_eq!(clicked(&mut ask, at(inner.right() - 1, inner.bottom() - 1), area), DialogOutcome::Closed);
+        assert_eq!(clicked(&mut ask, at(0, 0), area), DialogOutcome::Open);
     }
 
     #[test]
     fn no_key_typed_ahead_and_no_paste_does_anything() {
         let area = Rect::new(0, 0, 80, 24);
-        let picked = |ask: &Ask<u8>| ask.picked.is_some();
+        let picked = |ask: &ScreenDialog<u8>| ask.picked.is_some();
         let mut ask = ask();
         drawn(&ask, area);
         // The guard time runs from opening, from the last key, and from a paste.
-        assert_eq!(ask.key(key(KeyCode::Char('s')), GUARD_MILLIS - 1), Asked::Open);
+        assert_eq!(ask.key(key(KeyCode::Char('s')), GUARD_MILLIS - 1), DialogOutcome::Open);
         assert!(!picked(&ask));
         assert!(drawn(&ask, area).contains("too soon"));
-        assert_eq!(ask.key(key(KeyCode::Char('s')), 2 * GUARD_MILLIS - 2), Asked::Open);
+        assert_eq!(ask.key(key(KeyCode::Char('s')), 2 * GUARD_MILLIS - 2), DialogOutcome::Open);
         assert!(!picked(&ask), "each keystroke guards it anew");
         let mut now = 3 * GUARD_MILLIS;
-        assert_eq!(ask.key(key(KeyCode::Char('s')), now), Asked::Open);
+        assert_eq!(ask.key(key(KeyCode::Char('s')), now), DialogOutcome::Open);
         assert!(picked(&ask));
-        assert_eq!(ask.key(key(KeyCode::Enter), now + GUARD_MILLIS - 1), Asked::Open);
+        assert_eq!(ask.key(key(KeyCode::Enter), now + GUARD_MILLIS - 1), DialogOutcome::Open);
         now += 3 * GUARD_MILLIS;
         ask.pasted();
-        assert_eq!(ask.key(key(KeyCode::Enter), now), Asked::Open);
+        assert_eq!(ask.key(key(KeyCode::Enter), now), DialogOutcome::Open);
         let inner = ask.inside(area);
         let does = Position { x: inner.x + 1, y: inner.bottom() - 1 };
-        assert_eq!(ask.click(does, area, now + GUARD_MILLIS - 1), Asked::Open, "a click as little as a key");
-        assert_eq!(ask.key(key(KeyCode::Enter), now + 2 * GUARD_MILLIS), Asked::Do(2));
+        assert_eq!(ask.click(does, area, now + GUARD_MILLIS - 1), DialogOutcome::Open, "a click as little as a key");
+        assert_eq!(ask.key(key(KeyCode::Enter), now + 2 * GUARD_MILLIS), DialogOutcome::Do(2));
         // A dialog without an opening time accepts nothing. Closing needs no guard time.
-        let mut unopened = Ask { touched_at: None, ..super::tests::ask() };
+        let mut unopened = ScreenDialog { touched_at: None, ..super::tests::ask() };
         drawn(&unopened, area);
-        assert_eq!(unopened.key(key(KeyCode::Char('s')), now), Asked::Open);
+        assert_eq!(unopened.key(key(KeyCode::Char('s')), now), DialogOutcome::Open);
         assert!(!picked(&unopened));
-        assert_eq!(unopened.key(key(KeyCode::Esc), now), Asked::Closed);
+        assert_eq!(unopened.key(key(KeyCode::Esc), now), DialogOutcome::Closed);
     }
 }

@@ -2,12 +2,12 @@
 
 use ratatui::layout::Rect;
 
-use super::feed::{Feed, Standing};
+use super::feed::{CallStatus, Feed};
 use super::model::Page;
 use super::{LEAST, Layer, State, call_details};
 use crate::format::short_hash;
 use crate::keymap::{self, Action, Context};
-use crate::screens::Known;
+use crate::screens::ScreenContext;
 use crate::widgets::bridge::is_over;
 use crate::widgets::figure::paid;
 use bardo_base::fabric::ApprovalResolved;
@@ -59,14 +59,14 @@ impl State {
     }
 
     /// Data for drawing a screen. While the view is frozen, its time is frozen too.
-    pub fn known_drawn(&self) -> Known<'_> {
+    pub fn known_drawn(&self) -> ScreenContext<'_> {
         let now_millis = self.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
-        Known { now_millis, ..self.known() }
+        ScreenContext { now_millis, ..self.known() }
     }
 
     /// Data that screens may read, with live time.
-    pub fn known(&self) -> Known<'_> {
-        Known {
+    pub fn known(&self) -> ScreenContext<'_> {
+        ScreenContext {
             now_millis: self.told_millis(),
             live_millis: self.told_millis(),
             machine_millis: self.now_millis,
@@ -108,9 +108,9 @@ impl State {
     }
 
     /// Key bindings that have an effect in a context; on a screen, those that the screen uses.
-    pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
+    pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::ActiveBinding> {
         let (replay, watches) = (self.replaying(), self.watch_only);
-        let here = move |row: &&keymap::Row| match row.action {
+        let here = move |row: &&keymap::ActiveBinding| match row.action {
             // A recording has nothing to stop, approve, cancel or verify, and read-only mode allows only the stop and
             // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
@@ -191,10 +191,10 @@ impl State {
         for call in self.feed.calls.iter().filter(|call| call.is_activity()) {
             let standing = call.standing();
             // Signed transactions without a settlement count, even if their call has ended.
-            if standing.is_open() || standing == Standing::Unclear {
+            if standing.is_open() || standing == CallStatus::Unclear {
                 let passes = call.asked.as_ref().is_some_and(|(_, asked)| asked.passes_by_itself);
                 let how = match standing {
-                    Standing::Waiting if passes => "goes ahead unless you refuse",
+                    CallStatus::Waiting if passes => "goes ahead unless you refuse",
                     _ => standing.mark().1,
                 };
                 lines.push(format!("{}, {how}", call_details::named(call)));
