@@ -13,7 +13,6 @@ use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::base::units::{TokenAmount, Usd};
-use bardo::console::painter::Painter;
 use bardo::console::screen::Screen;
 use bardo::console::screens::{ScreenId, ticket};
 use bardo::console::state::feed::Feed;
@@ -23,7 +22,7 @@ use bardo::console::state::model::{
 use bardo::console::state::{Input, State};
 use bardo::console::theme::Theme;
 use bardo::console::view;
-use bardo::console::widgets::{self, samples};
+use bardo::console::widgets::{Card, samples};
 use bardo::engine::Catalog;
 use bardo::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, Event, EventKind, GolemNow, GolemThought, MemoryHits,
@@ -40,6 +39,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
+use ratatui::widgets::Widget as _;
 use serde_json::{Value, json};
 
 /// Events of a run of swaps, eight for each call.
@@ -319,7 +319,7 @@ fn frames(criterion: &mut Criterion) {
     let mut state = State::new(Size { width: 200, height: 50 }, samples::NOW.millis + 400_000, true);
     let tools = Catalog::new(ALL_TOOL_DEFS.iter().copied());
     let tools = tools.iter().flat_map(Catalog::iter).map(|entry| tool_info(entry)).collect();
-    state.ready = Some(Box::new(Ready {
+    state.session.ready = Some(Box::new(Ready {
         golem_id: GolemId::operator(),
         name: SafeText::clean("Ada", 8),
         role: SafeText::clean("trade-executor", 20),
@@ -330,22 +330,24 @@ fn frames(criterion: &mut Criterion) {
         brain: None,
         not_attached: None,
     }));
-    (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));
+    (state.session.page, state.session.feed, state.session.snapshot) = (page, feed, Some(Arc::new(snapshot)));
     let asked = |number| Question { number, of: 3, ..samples::question() };
     state.update(Input::News(Box::new(News::Questions(Arc::new((1..=3).map(asked).collect())))));
     state.update(Input::News(Box::new(trail())));
-    state.notice = None;
+    state.display.notice = None;
     let mut group = criterion.benchmark_group("frame");
     for (width, height) in [(80, 24), (200, 50)] {
         let size = Size { width, height };
         state.update(Input::Resize(size));
         for id in ScreenId::ALL {
-            state.screen = id;
+            state.display.screen = id;
             let mut screen = Screen::new(size);
             group.bench_function(format!("{} {width}x{height}", id.name()), |bencher| {
                 bencher.iter(|| {
-                    state.now_millis += 1_000;
-                    if let Some(block) = state.page.chains.first_mut().and_then(|chain| chain.blocks.front_mut()) {
+                    state.clock.now_millis += 1_000;
+                    if let Some(block) =
+                        state.session.page.chains.first_mut().and_then(|chain| chain.blocks.front_mut())
+                    {
                         block.number += 1;
                     }
                     black_box(screen.frame(size, |area, buffer| view::draw(&state, &theme, area, buffer)).ok())
@@ -362,7 +364,7 @@ fn frames(criterion: &mut Criterion) {
             group.bench_function(widget, |bencher| {
                 bencher.iter(|| {
                     buffer.reset();
-                    widgets::draw(&card, &mut Painter { buffer: &mut buffer, theme: &theme }, area, samples::NOW);
+                    Card::new(&card, &theme, samples::NOW).render(area, &mut buffer);
                     black_box(&buffer);
                 });
             });

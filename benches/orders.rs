@@ -12,7 +12,7 @@ use bardo::base::text::SafeText;
 use bardo::chain::network::Contract;
 use bardo::chain::permit2::Domain;
 use bardo::console::painter::Painter;
-use bardo::console::screens::{Known, ScreenId, Screens};
+use bardo::console::screens::{ScreenContext, ScreenId, Screens};
 use bardo::console::state::feed::Feed;
 use bardo::console::state::model::Page;
 use bardo::console::theme::Theme;
@@ -253,7 +253,7 @@ fn screen(criterion: &mut Criterion) {
         brain: None,
         not_attached: None,
     };
-    let known = Known {
+    let known = ScreenContext {
         now_millis: samples::NOW.millis,
         live_millis: samples::NOW.millis,
         machine_millis: samples::NOW.millis,

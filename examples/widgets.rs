@@ -1,144 +1,140 @@
-//! Bardo's widgets in another program: every card in every state, the gauges, a chart and the sprite, printed as the
-//! terminal shows them: `cargo run --example widgets -- [--theme NAME] [--width N] [--lines N] [WIDGET]`.
+//! Bardo's cards in another ratatui program: a quote and an auction order, drawn with `frame.render_widget` from plain
+//! view models.
+//!
+//! `cargo run --example widgets` draws until a key is pressed. Without a terminal, it prints one frame.
 
-use std::io::{self, Write};
+use std::error::Error;
+use std::io::{self, IsTerminal as _};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use bardo::base::model::Phase;
-use bardo::console::painter::Painter;
-use bardo::console::theme::{Depth, Role, Theme};
-use bardo::console::widgets::decision::DecisionModel;
-use bardo::console::widgets::{self, chart, gauge, samples, sprite};
-use bardo::fabric::SpriteState;
-use crossterm::queue;
-use crossterm::style::{Attribute, Print, ResetColor, SetAttribute, SetBackgroundColor, SetForegroundColor};
-use ratatui::backend::IntoCrossterm;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::Modifier;
+use alloy::primitives::{Address, B256};
+use bardo::base::text::SafeText;
+use bardo::console::theme::{Depth, Theme};
+use bardo::console::widgets::call::CallModel;
+use bardo::console::widgets::order::OrderModel;
+use bardo::console::widgets::quote::{Hop, Quote, QuoteModel};
+use bardo::console::widgets::status::CardStatus;
+use bardo::console::widgets::{Moment, OrderCard, QuoteCard};
+use bardo::fabric::{Asset, DecayCurve, DecayUnit, OrderStatus, OrderUpdate};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::widgets::Block;
+use ratatui::{Frame, Terminal, TerminalOptions};
 
-/// Options from the command line.
-struct Options {
-    theme: String,
-    width: u16,
-    /// Number of lines of each card; `None` for as many as it needs.
-    lines: Option<u16>,
-    only: Option<String>,
+/// State of the program: what it shows, and how.
+struct Dashboard {
+    quote: QuoteModel,
+    order: OrderModel,
+    theme: Theme,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let options = options()?;
-    let (theme, warnings) = Theme::load(&options.theme, None)?;
-    for warning in warnings {
-        eprintln!("{warning}");
+impl Dashboard {
+    /// Draws both cards side by side below a title.
+    fn draw(&self, frame: &mut Frame<'_>) {
+        let now = Moment { millis: now_millis(), motion: true };
+        let block = Block::bordered().title(" My dashboard · any key quits ");
+        let inner = block.inner(frame.area());
+        frame.render_widget(block, frame.area());
+        let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(1).areas(inner);
+        frame.render_widget(QuoteCard::new(&self.quote, &self.theme, now), left);
+        frame.render_widget(OrderCard::new(&self.order, &self.theme, now), right);
     }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (theme, _) = Theme::load("dark", None)?;
     let theme = theme.at_depth(Depth::detect(|name| std::env::var(name).ok()));
-    let wanted = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
-    let mut out = io::stdout().lock();
-    for (widget, state, card) in samples::cards() {
-        if wanted(widget) {
-            writeln!(out, "{widget} · {state}")?;
-            let height = options.lines.unwrap_or_else(|| widgets::height(&card, options.width, samples::NOW));
-            show(&mut out, &theme, (options.width, height), |painter, area| {
-                widgets::draw(&card, painter, area, samples::NOW);
-            })?;
-        }
+    let dashboard = Dashboard { quote: quote()?, order: order(), theme };
+    if !io::stdout().is_terminal() {
+        let backend = ratatui::backend::TestBackend::new(120, 24);
+        let mut terminal = Terminal::with_options(backend, TerminalOptions::default())?;
+        terminal.draw(|frame| dashboard.draw(frame))?;
+        println!("{}", terminal.backend());
+        return Ok(());
     }
-    if wanted("decision") {
-        for (state, decision) in samples::decisions() {
-            writeln!(out, "decision · {state}")?;
-            let now = samples::NOW;
-            let model = DecisionModel {
-                decision: &decision,
-                name: Some("Ada"),
-                network: Some("devnet"),
-                before: None,
-                outcome: None,
-                now,
-                clock: now.millis,
-            };
-            let height = options.lines.unwrap_or_else(|| model.height(options.width));
-            show(&mut out, &theme, (options.width, height), |painter, area| model.draw(painter, area))?;
+    let mut terminal = ratatui::init();
+    let result = loop {
+        if let Err(error) = terminal.draw(|frame| dashboard.draw(frame)) {
+            break Err(error);
         }
-    }
-    if wanted("gauge") {
-        for one in samples::gauges() {
-            show(&mut out, &theme, (options.width, 1), |painter, area| gauge::draw(&one, painter, area, 7))?;
+        match crossterm::event::poll(std::time::Duration::from_millis(250)) {
+            Ok(false) => {}
+            Ok(true) if matches!(crossterm::event::read(), Ok(crossterm::event::Event::Resize(..))) => {}
+            Ok(true) => break Ok(()),
+            Err(error) => break Err(error),
         }
-    }
-    if wanted("chart") {
-        for lines in [1, 4, 10] {
-            let model = samples::chart();
-            show(&mut out, &theme, (options.width, lines), |painter, area| {
-                chart::draw(&model, painter, area, samples::NOW)
-            })?;
-        }
-    }
-    if wanted("sprite") {
-        for phase in Phase::ALL {
-            for letters in [false, true] {
-                let frame = |painter: &mut Painter<'_>, area: Rect| {
-                    for (at, state) in (0..).zip(SpriteState::ALL) {
-                        let place = Rect { x: at * 12, width: sprite::COLUMNS, ..area };
-                        let model = sprite::SpriteModel { state, phase: *phase, letters };
-                        sprite::draw(&model, painter, place, samples::NOW);
-                    }
-                };
-                writeln!(out, "{}", sprite::phase_words(*phase))?;
-                show(&mut out, &theme, (96, sprite::LINES), frame)?;
-            }
-        }
-    }
-    Ok(())
+    };
+    ratatui::restore();
+    Ok(result?)
 }
 
-fn options() -> Result<Options, Box<dyn std::error::Error>> {
-    let mut options = Options { theme: "dark".to_owned(), width: 58, lines: None, only: None };
-    let mut given = std::env::args().skip(1);
-    while let Some(argument) = given.next() {
-        let mut value = || given.next().ok_or_else(|| format!("{argument} needs a value"));
-        match argument.as_str() {
-            "--theme" => options.theme = value()?,
-            "--width" => options.width = value()?.parse()?,
-            "--lines" => options.lines = Some(value()?.parse()?),
-            _ => options.only = Some(argument),
-        }
-    }
-    Ok(options)
+/// Quote of a swap through two pools.
+fn quote() -> Result<QuoteModel, Box<dyn Error>> {
+    let hop = |version: &str, fee_tier: u32, leg: u64, share_bps: u32| Hop {
+        token_in: text("WETH"),
+        token_out: text("USDC"),
+        version: text(version),
+        fee_tier,
+        leg,
+        share_bps,
+    };
+    let quote = Quote {
+        amount_in: text("0.25"),
+        amount_out: text("852.54"),
+        minimum_out: Some(text("848.28")),
+        token_in: text("WETH"),
+        token_out: text("USDC"),
+        usd_in: Some("853.14".parse()?),
+        usd_out: Some("852.54".parse()?),
+        out_per_in: Some("3410.16".parse()?),
+        in_per_out: Some("0.00029324".parse()?),
+        impact: Some("0.02".parse()?),
+        hops: vec![hop("V3", 500, 1, 7_000), hop("V2", 3_000, 2, 3_000)],
+        route_type: text("CLASSIC"),
+        gas_usd: Some("0.53".parse()?),
+        slippage_bps: Some(50),
+        deadline: now_millis() / 1_000 + 60,
+        ..Quote::default()
+    };
+    let call = CallModel { at: now_millis(), status: CardStatus::Done, ..CallModel::default() };
+    Ok(QuoteModel { call, quote: Some(quote), answered_at: Some(now_millis()) })
 }
 
-/// Draws into a buffer of this size and prints it.
-fn show(
-    out: &mut impl Write,
-    theme: &Theme,
-    (width, height): (u16, u16),
-    draw: impl FnOnce(&mut Painter<'_>, Rect),
-) -> io::Result<()> {
-    let area = Rect::new(0, 0, width, height);
-    let mut buffer = Buffer::empty(area);
-    let mut painter = Painter { buffer: &mut buffer, theme };
-    painter.fill(area, Role::Background);
-    draw(&mut painter, area);
-    for row in area.rows() {
-        let mut covered = 0;
-        for position in row.positions() {
-            let Some(cell) = buffer.cell(position) else { continue };
-            // The second cell of a wide character is skipped.
-            if covered > 0 {
-                covered -= 1;
-                continue;
-            }
-            covered = bardo::base::text::width(cell.symbol()).saturating_sub(1);
-            queue!(out, SetForegroundColor(cell.fg.into_crossterm()), SetBackgroundColor(cell.bg.into_crossterm()))?;
-            if cell.modifier.contains(Modifier::BOLD) {
-                queue!(out, SetAttribute(Attribute::Bold))?;
-            }
-            if cell.modifier.contains(Modifier::REVERSED) {
-                queue!(out, SetAttribute(Attribute::Reverse))?;
-            }
-            queue!(out, Print(cell.symbol()), SetAttribute(Attribute::Reset))?;
-        }
-        queue!(out, ResetColor, Print("\n"))?;
-    }
-    queue!(out, Print("\n"))?;
-    out.flush()
+/// Open Dutch auction, seven seconds after its start.
+fn order() -> OrderModel {
+    let now = now_millis() / 1_000;
+    let asset = |symbol: &str, decimals: u8| Asset { symbol: text(symbol), address: Address::repeat_byte(1), decimals };
+    let points = vec![(now - 7, "1707.12".to_owned()), (now + 113, "1689.21".to_owned())];
+    let update = OrderUpdate {
+        order_hash: B256::repeat_byte(0x4b),
+        order_type: text("DUTCH_V2"),
+        chain_id: 1,
+        status: OrderStatus::Open,
+        token_in: asset("WETH", 18),
+        token_out: asset("USDC", 6),
+        amount_in: "0.5".to_owned(),
+        quoted_out: "1706.28".to_owned(),
+        start_amount: "1707.12".to_owned(),
+        end_amount: "1689.21".to_owned(),
+        curve: DecayCurve { unit: DecayUnit::Seconds, points },
+        position: now,
+        current_amount: "1706.08".to_owned(),
+        exclusivity: None,
+        best_bid: None,
+        deadline: now + 113,
+        fill: None,
+        cancelled_by: None,
+        money: text("in your wallet; 0.5 WETH counted as spent"),
+        remark: SafeText::default(),
+    };
+    OrderModel::known(now_millis(), &update)
+}
+
+/// Text from outside, cleaned so that it cannot act on the terminal.
+fn text(words: &str) -> SafeText {
+    SafeText::clean(words, 80)
+}
+
+fn now_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -66,7 +66,7 @@ pub(super) async fn run(
     source: Source,
 ) -> Result<Option<SessionSummary>, ConsoleError> {
     let mut signals = Signals::listen().map_err(ConsoleError::Terminal)?;
-    let screen = Screen::new(state.size);
+    let screen = Screen::new(state.display.size);
     let (commands, _) = mpsc::channel(1);
     let mut console = Console {
         state,
@@ -98,7 +98,7 @@ pub(super) async fn run(
         // Every wakeup also handles what depends on time alone, such as debounced quotes and chain health checks.
         let due = console.state.update(Input::Time(now_millis()));
         if console.carry_out(due)? {
-            return Ok(console.state.session_summary.take().map(|session_summary| *session_summary));
+            return Ok(console.state.session.summary.take().map(|session_summary| *session_summary));
         }
         let mut next = Some(woken);
         let mut taken = 0;
@@ -120,7 +120,7 @@ pub(super) async fn run(
                 WakeReason::Terminal(Some(Ok(event))) => console.event(event)?,
             };
             if leave {
-                return Ok(console.state.session_summary.take().map(|session_summary| *session_summary));
+                return Ok(console.state.session.summary.take().map(|session_summary| *session_summary));
             }
             taken += 1;
             if taken < MOST_AT_ONCE {
@@ -169,7 +169,7 @@ impl Console {
             return Ok(());
         }
         let (state, theme) = (&self.state, &self.theme);
-        let bytes = self.screen.frame(state.size, |area, buffer| view::draw(state, theme, area, buffer));
+        let bytes = self.screen.frame(state.display.size, |area, buffer| view::draw(state, theme, area, buffer));
         if terminal::write_frame(&bytes.map_err(ConsoleError::Terminal)?).is_err() {
             // Nothing can be shown any more, but signed transactions are still settled.
             self.terminate()?;
@@ -214,7 +214,7 @@ impl Console {
     fn notice_size(&mut self) {
         // If the terminal does not report its size, the last known size stays.
         if let Ok(size) = size_now()
-            && size != self.state.size
+            && size != self.state.display.size
         {
             self.state.update(Input::Resize(size));
             self.screen.forget();

@@ -114,11 +114,11 @@ pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<SessionSum
         .build()
         .map_err(ConsoleError::Runtime)?;
     let mut state = State::new(event_loop::size_now()?, event_loop::now_millis(), motion);
-    state.watch_only = options.watch;
-    state.may_suspend = options.may_suspend;
-    state.keys = Arc::new(options.keys.clone());
-    state.attention = options.attention;
-    state.notice = warnings.first().map(|first| {
+    state.options.watch_only = options.watch;
+    state.options.may_suspend = options.may_suspend;
+    state.options.keys = Arc::new(options.keys.clone());
+    state.options.attention = options.attention;
+    state.display.notice = warnings.first().map(|first| {
         let more = if warnings.len() > 1 { format!(" (and {} more)", warnings.len() - 1) } else { String::new() };
         SafeText::clean(&format!("{first}{more}"), 200)
     });

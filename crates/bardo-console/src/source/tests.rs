@@ -128,7 +128,7 @@ impl TestConsole {
 
     /// Applies news until the recording has played `told` events.
     async fn until(&mut self, told: usize) {
-        let there = |state: &State| state.replay.is_some_and(|now| now.told == told as u64);
+        let there = |state: &State| state.session.replay.is_some_and(|now| now.told == told as u64);
         while !there(&self.state) {
             let news = self.handle.news.recv().await.unwrap();
             self.state.update(Input::News(Box::new(news)));
@@ -174,14 +174,17 @@ async fn sought_to_any_place_back_or_forth_all_is_as_if_played_straight_to_it() 
                 straight.steer(ReplayControl::Step).await;
                 straight.until(step).await;
             }
-            assert_eq!(sought.state.feed, straight.state.feed, "{percent} %");
-            assert_eq!(sought.state.page, straight.state.page, "{percent} %");
-            assert_eq!(sought.state.alerts, straight.state.alerts, "{percent} %");
+            assert_eq!(sought.state.session.feed, straight.state.session.feed, "{percent} %");
+            assert_eq!(sought.state.session.page, straight.state.session.page, "{percent} %");
+            assert_eq!(sought.state.operator.alerts, straight.state.operator.alerts, "{percent} %");
             assert_eq!(sought.state.told_millis(), straight.state.told_millis(), "{percent} %");
             // Checks against the journal: the number of blocks at that place.
             let rounds = told.div_ceil(12);
-            assert_eq!(sought.state.feed.blocks.get(&31_337).map(|(number, _)| *number).unwrap_or(0), rounds as u64);
-            assert_eq!(sought.state.page.chains[0].blocks.len(), rounds);
+            assert_eq!(
+                sought.state.session.feed.blocks.get(&31_337).map(|(number, _)| *number).unwrap_or(0),
+                rounds as u64
+            );
+            assert_eq!(sought.state.session.page.chains[0].blocks.len(), rounds);
         }
     }
 }

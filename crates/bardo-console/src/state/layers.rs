@@ -103,12 +103,12 @@ impl State {
         let context = self.context();
         // Keys of every context come first, so that no text field can block the stop.
         if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) =
-            self.keys.action(Context::Anywhere, key)
+            self.options.keys.action(Context::Anywhere, key)
         {
             return self.anywhere(action);
         }
-        if self.leaving && self.layers.is_empty() {
-            return match self.keys.action(Context::Leaving, key) {
+        if self.session.leaving && self.display.layers.is_empty() {
+            return match self.options.keys.action(Context::Leaving, key) {
                 Some(Action::QuitNow | Action::CloseOrQuit) => self.leave(LeaveMode::Now),
                 _ => Vec::new(),
             };
@@ -119,7 +119,7 @@ impl State {
         if context == Context::Page {
             return self.page_key(key);
         }
-        match self.keys.action(context, key) {
+        match self.options.keys.action(context, key) {
             Some(action) => self.layer_action(action),
             None => {
                 self.untaken_key();
@@ -130,8 +130,8 @@ impl State {
 
     /// Handles a key without a meaning: as a keystroke, it restarts the guard time of a dialog.
     fn untaken_key(&mut self) {
-        let now = self.now_millis;
-        match self.layers.last_mut() {
+        let now = self.clock.now_millis;
+        match self.display.layers.last_mut() {
             Some(Layer::Decision(decision)) => drop(decision.act(Action::Redraw, now, 1)),
             Some(Layer::Quit { since, .. } | Layer::Hold { since, .. } | Layer::Confirm { since, .. }) => *since = now,
             Some(Layer::Help { .. } | Layer::CallDetails(_) | Layer::Palette { .. }) | None => {}
@@ -139,11 +139,11 @@ impl State {
     }
 
     fn page_key(&mut self, key: Key) -> Vec<Effect> {
-        let screen = self.screen;
-        let takes_text = self.screens.get(screen).is_some_and(|view| view.takes_text());
+        let screen = self.display.screen;
+        let takes_text = self.display.screens.get(screen).is_some_and(|view| view.takes_text());
         if takes_text {
             // A text field clears on Ctrl-C, so a rebound key is translated.
-            let clears = self.keys.action(Context::Page, key) == Some(Action::CloseOrQuit);
+            let clears = self.options.keys.action(Context::Page, key) == Some(Action::CloseOrQuit);
             let key = if clears { Key::ctrl('c') } else { key };
             let mut consumed = false;
             let effects = self.with_screen(screen, |view, known, _| {
@@ -155,14 +155,14 @@ impl State {
                 return effects;
             }
         }
-        let Some(action) = self.keys.action(Context::Page, key) else { return Vec::new() };
+        let Some(action) = self.options.keys.action(Context::Page, key) else { return Vec::new() };
         if takes_text && key.text().is_some() {
             return Vec::new();
         }
         let action = match action {
             Action::NextMatch | Action::PreviousMatch => {
                 // A filtered list shows only matches, so the next match is the next row.
-                if !self.screens.get(screen).is_some_and(|view| view.has_filter()) {
+                if !self.display.screens.get(screen).is_some_and(|view| view.has_filter()) {
                     if screen.does(action) {
                         self.say("no filter is set: / sets one");
                     }
@@ -192,33 +192,33 @@ impl State {
                 if self.in_flight().is_empty() && action == Action::AskToQuit {
                     return self.leave(LeaveMode::Finish);
                 }
-                self.layers.push(Layer::Quit { since: self.now_millis, picked: false });
+                self.display.layers.push(Layer::Quit { since: self.clock.now_millis, picked: false });
             }
             Action::Export => return vec![self.trades_file()],
             Action::Help => {
                 let of = if self.types_on_screen() { Context::Typing } else { Context::Page };
-                self.layers.push(Layer::Help { offset: 0, of });
+                self.display.layers.push(Layer::Help { offset: 0, of });
             }
             Action::GoTo(screen) => return self.go_to(screen),
-            Action::Prompt => self.prompt = Some(TextField::default()),
-            Action::Palette => self.layers.push(Layer::Palette { field: TextField::default(), at: 0 }),
-            Action::Decide => match self.questions.first().map(|question| question.number) {
+            Action::Prompt => self.display.prompt = Some(TextField::default()),
+            Action::Palette => self.display.layers.push(Layer::Palette { field: TextField::default(), at: 0 }),
+            Action::Decide => match self.session.questions.first().map(|question| question.number) {
                 Some(number) => self.open_decision(number),
                 None if self.replaying() => self.say("this is a recording: there is nothing to decide in it"),
                 // Events come before the list of questions: what a card says already is answered as soon as it is here.
-                None if self.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting) => {
-                    self.opens_until = Some(self.now_millis.saturating_add(QUESTION_MILLIS));
+                None if self.session.feed.calls.iter().any(|call| call.standing() == CallStatus::Waiting) => {
+                    self.operator.opens_until = Some(self.clock.now_millis.saturating_add(QUESTION_MILLIS));
                     self.say("the decision opens as soon as its question is here");
                 }
                 None => self.say(NO_DECISION),
             },
             Action::Freeze => {
-                self.frozen = match self.frozen.take() {
+                self.display.frozen = match self.display.frozen.take() {
                     Some(_) => None,
                     None => Some(Box::new(Frozen {
-                        page: self.page.clone(),
-                        feed: self.feed.clone(),
-                        snapshot: self.snapshot.clone(),
+                        page: self.session.page.clone(),
+                        feed: self.session.feed.clone(),
+                        snapshot: self.session.snapshot.clone(),
                         at: self.told_millis(),
                         missed: 0,
                     })),
@@ -235,7 +235,7 @@ impl State {
                 return vec![self.send(Command::Replay(control))];
             }
             Action::Left | Action::Right => return self.scrub(action == Action::Right),
-            Action::Back => self.away.dismiss(),
+            Action::Back => self.operator.away.dismiss(),
             _ => {}
         }
         Vec::new()
@@ -243,7 +243,7 @@ impl State {
 
     /// Seeks a recording by [`SCRUB_PERCENT`] in either direction, but at least by one event.
     fn scrub(&self, on: bool) -> Vec<Effect> {
-        let Some(ReplayState { told, of, .. }) = self.replay else { return Vec::new() };
+        let Some(ReplayState { told, of, .. }) = self.session.replay else { return Vec::new() };
         let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
         let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
         let percent = match on {
@@ -255,18 +255,18 @@ impl State {
 
     /// Effect that writes all trades to a CSV file.
     fn trades_file(&self) -> Effect {
-        let name = format!("bardo-trades-{}.csv", self.now_millis);
-        Effect::Write { name, text: super::trades::csv(&self.feed) }
+        let name = format!("bardo-trades-{}.csv", self.clock.now_millis);
+        Effect::Write { name, text: super::trades::csv(&self.session.feed) }
     }
 
     /// Returns true while a recording is played.
     pub(crate) fn replaying(&self) -> bool {
-        self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
+        self.session.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 
     /// Pauses the Golem at once. Resuming requires an approval.
     fn pause(&mut self) -> Vec<Effect> {
-        if self.watch_only {
+        if self.options.watch_only {
             self.say("this console is read-only: only Ctrl-X (stop) works");
             return Vec::new();
         }
@@ -286,13 +286,13 @@ impl State {
                 Vec::new()
             }
             Action::Hold => {
-                if !self.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
-                    self.layers.push(Layer::Hold { since: self.now_millis, told: None });
+                if !self.display.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
+                    self.display.layers.push(Layer::Hold { since: self.clock.now_millis, told: None });
                 }
                 vec![self.send(Command::Hold)]
             }
             Action::Redraw => vec![Effect::Redraw],
-            Action::Suspend if self.may_suspend => vec![Effect::Suspend],
+            Action::Suspend if self.options.may_suspend => vec![Effect::Suspend],
             Action::Suspend => {
                 self.say("Ctrl-Z is off with real money: it would also stop the Golem");
                 Vec::new()
@@ -303,27 +303,27 @@ impl State {
 
     /// Handles a key while a text field has the focus: the prompt, the palette, or the form of an approval dialog.
     fn type_key(&mut self, key: Key) -> Vec<Effect> {
-        let action = self.keys.action(Context::Typing, key);
-        let now = self.now_millis;
-        if self.layers.is_empty() {
-            let Some(field) = &mut self.prompt else { return Vec::new() };
+        let action = self.options.keys.action(Context::Typing, key);
+        let now = self.clock.now_millis;
+        if self.display.layers.is_empty() {
+            let Some(field) = &mut self.display.prompt else { return Vec::new() };
             match action {
-                Some(Action::Back) => self.prompt = None,
+                Some(Action::Back) => self.display.prompt = None,
                 Some(Action::CloseOrQuit) => {
                     if !field.clear() {
-                        self.prompt = None;
+                        self.display.prompt = None;
                     }
                 }
-                Some(Action::Help) => self.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
+                Some(Action::Help) => self.display.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
                 Some(Action::DoIt) => {
                     let said = field.safe();
-                    self.prompt = None;
-                    return self.run_entry(prompt::meant(said.as_str()));
+                    self.display.prompt = None;
+                    return self.run_entry(prompt::parse(said.as_str()));
                 }
                 _ if key.code == KeyCode::Tab => {
                     let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));
                     if let Some(line) = line {
-                        if let Some(field) = &mut self.prompt {
+                        if let Some(field) = &mut self.display.prompt {
                             field.replace(&line);
                         }
                     }
@@ -334,8 +334,8 @@ impl State {
             }
             return Vec::new();
         }
-        let shows = self.ready.as_ref().map_or(&[] as &[SafeText], |ready| ready.scenarios.as_slice());
-        match self.layers.last_mut() {
+        let shows = self.session.ready.as_ref().map_or(&[] as &[SafeText], |ready| ready.scenarios.as_slice());
+        match self.display.layers.last_mut() {
             Some(Layer::Decision(decision)) => match action {
                 Some(action @ (Action::DoIt | Action::Back | Action::Help)) => return self.layer_action(action),
                 Some(Action::CloseOrQuit) => return self.layer_action(Action::Back),
@@ -343,14 +343,14 @@ impl State {
             },
             Some(Layer::Palette { field, at }) => match action {
                 Some(Action::CloseOrQuit) if field.clear() => *at = 0,
-                Some(Action::Back | Action::CloseOrQuit) => drop(self.layers.pop()),
-                Some(Action::Help) => self.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
+                Some(Action::Back | Action::CloseOrQuit) => drop(self.display.layers.pop()),
+                Some(Action::Help) => self.display.layers.push(Layer::Help { offset: 0, of: Context::Typing }),
                 Some(Action::DoIt) => {
                     let found = prompt::find(field.text(), shows);
-                    let chosen = found.get(*at).map(|entry| entry.meant.clone());
-                    self.layers.pop();
-                    if let Some(meant) = chosen {
-                        return self.run_entry(meant);
+                    let chosen = found.get(*at).map(|entry| entry.command.clone());
+                    self.display.layers.pop();
+                    if let Some(command) = chosen {
+                        return self.run_entry(command);
                     }
                 }
                 _ => match key.code {
@@ -371,30 +371,30 @@ impl State {
 
     /// Text of the prompt and the completions of its last word; `None` unless the cursor is at the end.
     pub fn candidates(&self) -> Option<(String, Vec<Candidate>)> {
-        let field = self.prompt.as_ref().filter(|field| field.cursor() == field.text().chars().count())?;
-        let tools = self.ready.as_ref().map(|ready| ready.tools.as_slice()).unwrap_or_default();
+        let field = self.display.prompt.as_ref().filter(|field| field.cursor() == field.text().chars().count())?;
+        let tools = self.session.ready.as_ref().map(|ready| ready.tools.as_slice()).unwrap_or_default();
         let find = |name: &str| {
             let tool = tools.iter().find(|tool| tool.name.as_str() == name)?;
             Some((tool.description.as_str(), &tool.input_schema))
         };
-        let chains = self.page.network.iter().flat_map(|network| &network.chains);
+        let chains = self.session.page.network.iter().flat_map(|network| &network.chains);
         let chains: Vec<String> = chains.map(|chain| chain.name.to_string()).collect();
         let shows: Vec<String> = self.shows().iter().map(ToString::to_string).collect();
-        let commands = self.ready.as_ref().map(|ready| ready.commands.as_slice()).unwrap_or_default();
+        let commands = self.session.ready.as_ref().map(|ready| ready.commands.as_slice()).unwrap_or_default();
         let names = complete::CompletionNames { commands, chains: &chains, shows: &shows };
         Some((field.text().to_owned(), complete::candidates(field.text(), &find, &names)))
     }
 
     /// Carries out a typed line or a palette entry.
-    fn run_entry(&mut self, meant: PromptCommand) -> Vec<Effect> {
-        match meant {
+    fn run_entry(&mut self, command: PromptCommand) -> Vec<Effect> {
+        match command {
             PromptCommand::Nothing => Vec::new(),
             PromptCommand::Send(command) => {
                 if let Command::Scenario { name } = &*command {
-                    self.asked_show = Some(name.clone());
+                    self.operator.requested_scenario = Some(name.clone());
                 }
                 if let Command::Say { .. } = &*command {
-                    self.said_at = Some(self.now_millis);
+                    self.operator.said_at = Some(self.clock.now_millis);
                     self.say("said");
                 }
                 vec![self.send(*command)]
@@ -406,7 +406,7 @@ impl State {
             },
             PromptCommand::Shows => {
                 let field = TextField::holding("scenario ");
-                self.layers.push(Layer::Palette { field, at: 0 });
+                self.display.layers.push(Layer::Palette { field, at: 0 });
                 Vec::new()
             }
             PromptCommand::Again => match self.show() {
@@ -425,7 +425,7 @@ impl State {
 
     /// Number of layers over the screen, the prompt included.
     pub(super) fn covers(&self) -> usize {
-        self.layers.len() + usize::from(self.prompt.is_some())
+        self.display.layers.len() + usize::from(self.display.prompt.is_some())
     }
 
     /// Restarts the guard time of the layer or screen that became visible, so that no key meant for the closed layer
@@ -433,11 +433,11 @@ impl State {
     pub(super) fn uncovered(&mut self) {
         self.untaken_key();
         // An earlier drawing does not count: the dialog must be drawn again before it accepts an answer.
-        if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
+        if let Some(Layer::Decision(decision)) = self.display.layers.last_mut() {
             decision.moved();
         }
-        if self.layers.is_empty() {
-            self.with_screen(self.screen, |view, known, _| {
+        if self.display.layers.is_empty() {
+            self.with_screen(self.display.screen, |view, known, _| {
                 view.uncovered(known);
                 Vec::new()
             });
@@ -445,18 +445,18 @@ impl State {
     }
 
     fn layer_action(&mut self, action: Action) -> Vec<Effect> {
-        let now = self.now_millis;
-        let rows = usize::from(self.size.height);
+        let now = self.clock.now_millis;
+        let rows = usize::from(self.display.size.height);
         if action == Action::CloseOrQuit {
             return self.close_or_quit(action, now, rows);
         }
         if action == Action::Help {
             let of = self.context();
             self.untaken_key();
-            self.layers.push(Layer::Help { offset: 0, of });
+            self.display.layers.push(Layer::Help { offset: 0, of });
             return Vec::new();
         }
-        match self.layers.last_mut() {
+        match self.display.layers.last_mut() {
             Some(Layer::Decision(decision)) => {
                 let taken = decision.act(action, now, rows);
                 let number = decision.number;
@@ -465,19 +465,19 @@ impl State {
             Some(Layer::Help { offset, .. }) => match action {
                 Action::Down => *offset = offset.saturating_add(1),
                 Action::Up => *offset = offset.saturating_sub(1),
-                Action::Back => drop(self.layers.pop()),
+                Action::Back => drop(self.display.layers.pop()),
                 _ => {}
             },
             Some(Layer::CallDetails(call_details)) => match action {
-                Action::Back => drop(self.layers.pop()),
+                Action::Back => drop(self.display.layers.pop()),
                 Action::Copy => {
-                    let text = call_details.json(&self.feed);
+                    let text = call_details.json(&self.session.feed);
                     self.say("copied");
                     return vec![Effect::Copy(text)];
                 }
                 Action::Explorer => {
-                    let call = self.feed.call(call_details.call_id);
-                    return match call.and_then(|call| super::call_details::link(call, &self.page)) {
+                    let call = self.session.feed.call(call_details.call_id);
+                    return match call.and_then(|call| super::call_details::link(call, &self.session.page)) {
                         Some(link) => {
                             self.say(&link);
                             vec![Effect::Copy(link)]
@@ -498,7 +498,7 @@ impl State {
                     Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
                     Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
                     Action::Export => return vec![self.trades_file()],
-                    Action::Back => drop(self.layers.pop()),
+                    Action::Back => drop(self.display.layers.pop()),
                     _ => {}
                 }
             }
@@ -517,7 +517,7 @@ impl State {
                     Action::HoldRelease => vec![self.send(Command::ReleaseHold)],
                     _ => return Vec::new(),
                 };
-                self.layers.pop();
+                self.display.layers.pop();
                 return effects;
             }
             Some(Layer::Confirm { command, since, picked, .. }) => {
@@ -526,10 +526,10 @@ impl State {
                     Action::PickYes if calm => *picked = true,
                     Action::DoIt if calm && *picked => {
                         let command = (**command).clone();
-                        self.layers.pop();
+                        self.display.layers.pop();
                         return vec![self.send(command)];
                     }
-                    Action::Back => drop(self.layers.pop()),
+                    Action::Back => drop(self.display.layers.pop()),
                     _ => {}
                 }
             }
@@ -540,7 +540,7 @@ impl State {
 
     /// Closes the top layer, or confirms leaving.
     fn close_or_quit(&mut self, action: Action, now: u64, rows: usize) -> Vec<Effect> {
-        match self.layers.last_mut() {
+        match self.display.layers.last_mut() {
             Some(Layer::Hold { .. }) => {}
             // The key that opened the leave dialog also confirms it, but only after the guard time.
             Some(Layer::Quit { since, .. }) => {
@@ -550,10 +550,10 @@ impl State {
             }
             Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
                 if decision.act(action, now, rows) == DecisionOutcome::Closed {
-                    self.layers.pop();
+                    self.display.layers.pop();
                 }
             }
-            _ => drop(self.layers.pop()),
+            _ => drop(self.display.layers.pop()),
         }
         Vec::new()
     }
@@ -562,17 +562,17 @@ impl State {
         match taken {
             DecisionOutcome::Stays => Vec::new(),
             DecisionOutcome::Closed => {
-                self.layers.pop();
+                self.display.layers.pop();
                 Vec::new()
             }
             DecisionOutcome::Later if number == OFFER_NUMBER => {
-                self.layers.pop();
+                self.display.layers.pop();
                 self.say("later: the offer stays open until it expires; a opens it again");
                 Vec::new()
             }
             DecisionOutcome::Later => {
-                self.layers.pop();
-                let question = self.questions.iter().find(|question| question.number == number);
+                self.display.layers.pop();
+                let question = self.session.questions.iter().find(|question| question.number == number);
                 let goes = question.filter(|question| question.passes_by_itself).and_then(|question| question.ends_at);
                 let words = match goes {
                     Some(ends) => format!("later: it {}", ends_words(ends, true, self.known().live(), usize::MAX)),
@@ -582,15 +582,16 @@ impl State {
                 Vec::new()
             }
             DecisionOutcome::Next => {
-                let at = self.questions.iter().position(|question| question.number == number);
-                let next = at.and_then(|at| self.questions.get(at + 1)).or_else(|| self.questions.first());
+                let at = self.session.questions.iter().position(|question| question.number == number);
+                let next =
+                    at.and_then(|at| self.session.questions.get(at + 1)).or_else(|| self.session.questions.first());
                 match next.map(|question| question.number) {
                     Some(next) if next != number => self.open_decision(next),
                     _ => self.say("there is no other decision"),
                 }
                 Vec::new()
             }
-            DecisionOutcome::Copy => match self.layers.last() {
+            DecisionOutcome::Copy => match self.display.layers.last() {
                 Some(Layer::Decision(decision)) if decision.shown.is_some() => {
                     let question = &decision.shown;
                     let text = serde_json::to_string_pretty(question).unwrap_or_default();
@@ -599,13 +600,13 @@ impl State {
                 }
                 _ => Vec::new(),
             },
-            DecisionOutcome::Answer(_) if self.watch_only => {
+            DecisionOutcome::Answer(_) if self.options.watch_only => {
                 self.say("this console is read-only: it cannot answer decisions");
                 Vec::new()
             }
             DecisionOutcome::Answer(answer) => {
                 // The answer applies to the request as shown: a request that was simulated again has another key.
-                let shown = match self.layers.pop() {
+                let shown = match self.display.layers.pop() {
                     Some(Layer::Decision(mut decision)) => {
                         let (confirmation, password) = (decision.confirmation(), decision.take_password());
                         decision.shown.map(|question| (question.key, confirmation, password))
@@ -623,7 +624,7 @@ impl State {
     }
 
     pub(super) fn open_story(&mut self, call_id: CallId) -> Vec<Effect> {
-        self.layers.push(Layer::CallDetails(Box::new(CallDetails::new(call_id))));
+        self.display.layers.push(Layer::CallDetails(Box::new(CallDetails::new(call_id))));
         let query = Query::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
         vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
     }
@@ -635,17 +636,17 @@ impl State {
 
     /// Names of the scenarios that can be played.
     fn shows(&self) -> &[SafeText] {
-        self.ready.as_ref().map_or(&[], |ready| ready.scenarios.as_slice())
+        self.session.ready.as_ref().map_or(&[], |ready| ready.scenarios.as_slice())
     }
 
     /// Name of the current scenario: the last requested one, else the one with the newest caption.
     fn show(&self) -> Option<String> {
-        self.asked_show.clone().or_else(|| self.feed.show.as_ref().map(ToString::to_string))
+        self.operator.requested_scenario.clone().or_else(|| self.session.feed.show.as_ref().map(ToString::to_string))
     }
 
     /// Ids of the screens, in the order of their tabs.
     pub fn tabs(&self) -> Vec<ScreenId> {
-        self.screens.ids().collect()
+        self.display.screens.ids().collect()
     }
 }
 

@@ -179,39 +179,59 @@ pub struct HeldOffer {
     pub opened: bool,
 }
 
-/// Complete state of the console.
+/// Machine time, and the time of the session.
 #[derive(Debug)]
-pub struct State {
-    /// Size of the terminal.
-    pub size: Size,
+pub struct Clock {
     /// Machine time of the last input, in milliseconds since the Unix epoch. Guard times and intervals use it.
     pub now_millis: u64,
     /// False if nothing may move by itself: clock, ages, spinner.
     pub motion: bool,
+    /// Newest time of a session that does not follow the machine's clock, and the machine time of its arrival.
+    own_time: Option<(u64, u64)>,
+    newest_event_at: u64,
+}
+
+/// Options of the console that do not change while it runs.
+#[derive(Debug)]
+pub struct Settings {
     /// True in read-only mode, where the operator can stop new signatures and change nothing else.
     pub watch_only: bool,
     /// True if Ctrl-Z may suspend the process, which also suspends the Golem.
     pub may_suspend: bool,
-    /// Chains and markets.
-    pub page: Page,
-    /// State folded from events.
-    pub feed: Feed,
-    /// Copy of the state while the view is frozen.
-    pub frozen: Option<Box<Frozen>>,
-    /// Open approval requests, oldest first. The operator's own comes last, once its dialog was opened.
-    pub questions: Arc<Vec<Question>>,
-    /// Manual action that is held until it is answered.
-    pub offer: Option<HeldOffer>,
     /// Active key bindings.
     pub keys: Arc<Keymap>,
     /// Signal when an approval request waits, besides the drawn screen.
     pub attention: Attention,
+}
+
+/// Data of the session: chains, events, approval requests, and how the session stands.
+#[derive(Debug, Default)]
+pub struct SessionData {
+    /// Chains and markets.
+    pub page: Page,
+    /// State folded from events.
+    pub feed: Feed,
     /// Latest snapshot of holdings, allowances and limits.
     pub snapshot: Option<Arc<Snapshot>>,
     /// Description of the session: Golem, tools, chains.
     pub ready: Option<Box<Ready>>,
     /// Position in the recording, if one is played.
     pub replay: Option<ReplayState>,
+    /// Open approval requests, oldest first. The operator's own comes last, once its dialog was opened.
+    pub questions: Arc<Vec<Question>>,
+    /// Manual action that is held until it is answered.
+    pub offer: Option<HeldOffer>,
+    /// Session summary, once the session has ended.
+    pub summary: Option<Box<SessionSummary>>,
+    /// Set once the session was asked to end.
+    pub leaving: bool,
+}
+
+/// What is on the screen: the size, the screen in front, and everything over it.
+#[derive(Debug)]
+pub struct Display {
+    /// Size of the terminal.
+    pub size: Size,
     /// Screen in front.
     pub screen: ScreenId,
     /// All screens by id.
@@ -222,63 +242,73 @@ pub struct State {
     pub prompt: Option<TextField>,
     /// Message for the operator until the next key.
     pub notice: Option<SafeText>,
+    /// Copy of the state while the view is frozen.
+    pub frozen: Option<Box<Frozen>>,
+}
+
+/// The operator's presence, and what was asked for and not answered yet.
+#[derive(Debug)]
+pub struct OperatorState {
     /// Time of the operator's last message without an answer, in milliseconds since the Unix epoch.
     pub said_at: Option<u64>,
     /// Alerts, oldest first.
     pub alerts: VecDeque<Alert>,
     /// Detection of the operator's absence, with the last summary.
     pub away: Away,
-    /// Session summary, once the session has ended.
-    pub session_summary: Option<Box<SessionSummary>>,
-    /// Set once the session was asked to end.
-    pub leaving: bool,
     focused_at: u64,
     history_asked: bool,
-    /// Newest time of a session that does not follow the machine's clock, and the machine time of its arrival.
-    own_time: Option<(u64, u64)>,
-    newest_event_at: u64,
     /// Scenario that was requested last.
-    asked_show: Option<String>,
+    requested_scenario: Option<String>,
     /// Until when the first question to arrive is opened at once, in milliseconds since the Unix epoch: the operator asked
     /// for it when only its event was here.
     opens_until: Option<u64>,
+}
+
+/// Complete state of the console.
+#[derive(Debug)]
+pub struct State {
+    /// Machine time, and the time of the session.
+    pub clock: Clock,
+    /// Options that do not change while the console runs.
+    pub options: Settings,
+    /// Data of the session.
+    pub session: SessionData,
+    /// What is on the screen.
+    pub display: Display,
+    /// The operator's presence and open requests.
+    pub operator: OperatorState,
 }
 
 impl State {
     /// Creates the state before any news.
     pub fn new(size: Size, now_millis: u64, motion: bool) -> Self {
         Self {
-            size,
-            now_millis,
-            motion,
-            watch_only: false,
-            may_suspend: true,
-            page: Page::default(),
-            feed: Feed::default(),
-            frozen: None,
-            questions: Arc::default(),
-            offer: None,
-            keys: Arc::default(),
-            attention: Attention::None,
-            snapshot: None,
-            ready: None,
-            replay: None,
-            screen: ScreenId::Live,
-            screens: Screens::new(),
-            layers: Vec::new(),
-            prompt: None,
-            notice: None,
-            said_at: None,
-            alerts: VecDeque::new(),
-            away: Away::new(now_millis),
-            session_summary: None,
-            leaving: false,
-            focused_at: 0,
-            history_asked: false,
-            own_time: None,
-            newest_event_at: 0,
-            asked_show: None,
-            opens_until: None,
+            clock: Clock { now_millis, motion, own_time: None, newest_event_at: 0 },
+            options: Settings {
+                watch_only: false,
+                may_suspend: true,
+                keys: Arc::default(),
+                attention: Attention::None,
+            },
+            session: SessionData::default(),
+            display: Display {
+                size,
+                screen: ScreenId::Live,
+                screens: Screens::new(),
+                layers: Vec::new(),
+                prompt: None,
+                notice: None,
+                frozen: None,
+            },
+            operator: OperatorState {
+                said_at: None,
+                alerts: VecDeque::new(),
+                away: Away::new(now_millis),
+                focused_at: 0,
+                history_asked: false,
+                requested_scenario: None,
+                opens_until: None,
+            },
         }
     }
 
@@ -295,22 +325,22 @@ impl State {
     fn take_in_one(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Key(key) => {
-                self.notice = None;
-                self.opens_until = None;
+                self.display.notice = None;
+                self.operator.opens_until = None;
                 self.looked();
                 self.key(key)
             }
             // Some terminals report positions outside the screen; they are ignored.
             Input::Click { column, row } | Input::Wheel { column, row, .. }
-                if column >= self.size.width || row >= self.size.height =>
+                if column >= self.display.size.width || row >= self.display.size.height =>
             {
                 Vec::new()
             }
             Input::Click { column, row } => {
-                self.notice = None;
-                self.opens_until = None;
+                self.display.notice = None;
+                self.operator.opens_until = None;
                 self.looked();
-                if self.now_millis < self.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
+                if self.clock.now_millis < self.operator.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
                     return Vec::new();
                 }
                 self.click(Position { x: column, y: row })
@@ -324,9 +354,9 @@ impl State {
                 Vec::new()
             }
             Input::Resize(size) => {
-                if size != self.size {
-                    self.size = size;
-                    for layer in &mut self.layers {
+                if size != self.display.size {
+                    self.display.size = size;
+                    for layer in &mut self.display.layers {
                         if let Layer::Decision(decision) = layer {
                             decision.moved();
                         }
@@ -336,26 +366,26 @@ impl State {
             }
             Input::Focus(here) => {
                 if here {
-                    self.focused_at = self.now_millis;
+                    self.operator.focused_at = self.clock.now_millis;
                     self.looked();
                 } else {
-                    self.away.lost(self.now_millis, &self.feed);
+                    self.operator.away.lost(self.clock.now_millis, &self.session.feed);
                 }
                 Vec::new()
             }
             Input::Time(now) => {
-                self.now_millis = now;
-                self.away.idle(now, &self.feed);
+                self.clock.now_millis = now;
+                self.operator.away.idle(now, &self.session.feed);
                 self.follow_question();
-                if self.opens_until.take_if(|until| *until < now).is_some() {
+                if self.operator.opens_until.take_if(|until| *until < now).is_some() {
                     self.say(NO_DECISION);
                 }
-                self.with_screen(self.screen, |view, known, _| view.tick(known))
+                self.with_screen(self.display.screen, |view, known, _| view.tick(known))
             }
             Input::Drawn => {
-                let (now, fit) = (self.now_millis, crate::view::decision_fit(self));
+                let (now, fit) = (self.clock.now_millis, crate::view::decision_fit(self));
                 // At most one approval dialog is open. `fit` is `None` unless it is the topmost layer.
-                for layer in &mut self.layers {
+                for layer in &mut self.display.layers {
                     if let Layer::Decision(decision) = layer {
                         decision.drawn(now, fit);
                     }
@@ -364,10 +394,10 @@ impl State {
             }
             Input::News(news) => self.news(*news),
             Input::SessionGone => {
-                if self.leaving || self.session_summary.is_some() {
+                if self.session.leaving || self.session.summary.is_some() {
                     return vec![Effect::Quit];
                 }
-                self.page.fault = Some(SafeText::clean("the session has ended; q leaves", 60));
+                self.session.page.fault = Some(SafeText::clean("the session has ended; q leaves", 60));
                 Vec::new()
             }
             Input::Terminate => self.leave(LeaveMode::Finish),
@@ -380,16 +410,16 @@ impl State {
 
     /// Shows a message in the hint line until the next key.
     pub fn say(&mut self, words: &str) {
-        self.notice = Some(SafeText::clean(words, 300));
+        self.display.notice = Some(SafeText::clean(words, 300));
     }
 
     fn looked(&mut self) {
-        self.away.back(self.now_millis, &self.feed);
+        self.operator.away.back(self.clock.now_millis, &self.session.feed);
     }
 
     /// Effect that calls the operator, if the options ask for one.
     fn call_for_attention(&self) -> Option<Effect> {
-        (self.attention != Attention::None).then_some(Effect::Attention(self.attention))
+        (self.options.attention != Attention::None).then_some(Effect::Attention(self.options.attention))
     }
 
     /// Lets a screen act and carries out its requests.
@@ -399,13 +429,13 @@ impl State {
         act: impl FnOnce(&mut dyn crate::screens::ScreenView, &ScreenContext<'_>, Rect) -> Vec<ScreenRequest>,
     ) -> Vec<Effect> {
         // The screens are moved out, so that one can be changed while it reads the rest of the state.
-        let mut screens = std::mem::take(&mut self.screens);
+        let mut screens = std::mem::take(&mut self.display.screens);
         let body = self.body();
         let requests = match screens.get_mut(id) {
             Some(view) => act(view.as_mut(), &self.known(), body),
             None => Vec::new(),
         };
-        self.screens = screens;
+        self.display.screens = screens;
         let mut effects = Vec::new();
         for request in requests {
             effects.extend(self.fulfil(request));
@@ -431,43 +461,48 @@ impl State {
             }
             ScreenRequest::OpenCall(call_id) => self.open_story(call_id),
             ScreenRequest::SetAside(call_id) => {
-                self.feed.set_aside(call_id);
-                if let Some(frozen) = &mut self.frozen {
+                self.session.feed.set_aside(call_id);
+                if let Some(frozen) = &mut self.display.frozen {
                     frozen.feed.set_aside(call_id);
                 }
                 Vec::new()
             }
-            ScreenRequest::Confirm { .. } if self.watch_only => {
+            ScreenRequest::Confirm { .. } if self.options.watch_only => {
                 self.say("this console is read-only: it cannot change anything");
                 Vec::new()
             }
             ScreenRequest::Confirm { title, command } => {
-                self.layers.push(Layer::Confirm { title, command, since: self.now_millis, picked: false });
+                self.display.layers.push(Layer::Confirm {
+                    title,
+                    command,
+                    since: self.clock.now_millis,
+                    picked: false,
+                });
                 Vec::new()
             }
             ScreenRequest::GoTo(screen) => self.go_to(screen),
             ScreenRequest::AbsenceRead => {
-                self.away.dismiss();
+                self.operator.away.dismiss();
                 Vec::new()
             }
             ScreenRequest::Notice(words) => {
-                self.notice = Some(words);
+                self.display.notice = Some(words);
                 Vec::new()
             }
         }
     }
 
     fn send(&self, command: Command) -> Effect {
-        let golem_id = self.ready.as_ref().map_or_else(GolemId::operator, |ready| ready.golem_id.clone());
+        let golem_id = self.session.ready.as_ref().map_or_else(GolemId::operator, |ready| ready.golem_id.clone());
         Effect::Send(Sent { golem_id, command })
     }
 
     fn go_to(&mut self, screen: ScreenId) -> Vec<Effect> {
-        if self.screens.get(screen).is_none() {
+        if self.display.screens.get(screen).is_none() {
             self.say(&format!("this build has no screen {}", screen.name()));
             return Vec::new();
         }
-        self.screen = screen;
+        self.display.screen = screen;
         self.with_screen(screen, |view, known, _| {
             view.uncovered(known);
             view.shown(known)
@@ -476,9 +511,9 @@ impl State {
 
     /// Asks the session to end; a second request ends it at once.
     fn leave(&mut self, mode: LeaveMode) -> Vec<Effect> {
-        let mode = if self.leaving { LeaveMode::Now } else { mode };
-        self.leaving = true;
-        self.layers.retain(|layer| !matches!(layer, Layer::Quit { .. }));
+        let mode = if self.session.leaving { LeaveMode::Now } else { mode };
+        self.session.leaving = true;
+        self.display.layers.retain(|layer| !matches!(layer, Layer::Quit { .. }));
         vec![self.send(Command::Leave(mode))]
     }
 }

@@ -23,42 +23,44 @@ impl State {
         match news {
             News::Market(update) => {
                 if let Update::Started(network) = &update {
-                    self.feed.chains = network.chains.iter().map(|one| (one.id, one.name.clone())).collect();
+                    self.session.feed.chains = network.chains.iter().map(|one| (one.id, one.name.clone())).collect();
                 }
-                self.page.apply(update);
+                self.session.page.apply(update);
                 self.note_price();
                 self.note_time();
             }
-            News::Ready(ready) => self.ready = Some(ready),
+            News::Ready(ready) => self.session.ready = Some(ready),
             News::Events(events) => return self.events(&events),
             News::Questions(questions) => {
-                let more = questions.iter().any(|one| !self.questions.iter().any(|known| known.number == one.number));
-                self.questions = questions;
+                let more =
+                    questions.iter().any(|one| !self.session.questions.iter().any(|known| known.number == one.number));
+                self.session.questions = questions;
                 self.list_offer();
                 if more {
                     effects.extend(self.call_for_attention());
                 }
                 self.open_awaited();
-                if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
+                if more && !self.display.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
                     self.say("a decision waits for you: press a to open it");
                 }
                 self.follow_question();
             }
             News::Snapshot(snapshot) => {
-                let before = self.alerts.back().cloned();
+                let before = self.operator.alerts.back().cloned();
                 self.watch_caps(&snapshot);
-                if self.alerts.back() != before.as_ref() {
+                if self.operator.alerts.back() != before.as_ref() {
                     effects.extend(self.call_for_attention());
                 }
-                self.snapshot = Some(snapshot);
+                self.session.snapshot = Some(snapshot);
                 self.follow_question();
-                if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
-                    self.feed.stop = None;
+                if self.session.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
+                    self.session.feed.stop = None;
                 }
             }
             News::Offered { ticket, question } => {
-                let opened = self.offer.take().is_some_and(|held| held.opened && held.question.key == question.key);
-                self.offer = Some(HeldOffer { ticket, question, opened });
+                let opened =
+                    self.session.offer.take().is_some_and(|held| held.opened && held.question.key == question.key);
+                self.session.offer = Some(HeldOffer { ticket, question, opened });
                 self.follow_question();
             }
             News::Began { ticket, call_id } => {
@@ -70,30 +72,30 @@ impl State {
                 return self.hear(ticket, CommandReply::Reply(response));
             }
             News::Found { ticket: HISTORY_TICKET, found } => {
-                self.history_asked = false;
+                self.operator.history_asked = false;
                 if let Found::History { events, last, .. } = *found {
                     match self.replaying() {
                         true => self.tell_anew(&events),
-                        false => self.feed.take_history(&events, last),
+                        false => self.session.feed.take_history(&events, last),
                     }
                 }
             }
             News::Found { ticket: STORY_TICKET, found } => {
-                if let Some(Layer::CallDetails(call_details)) = self.layers.last_mut() {
+                if let Some(Layer::CallDetails(call_details)) = self.display.layers.last_mut() {
                     call_details.trail = Some(found);
                 }
             }
             News::Found { ticket, found } => return self.hear(ticket, CommandReply::Found(found)),
             News::CommandResult { done, words } => {
-                if let (false, Some(Layer::Hold { told, .. })) = (done, self.layers.last_mut()) {
+                if let (false, Some(Layer::Hold { told, .. })) = (done, self.display.layers.last_mut()) {
                     *told = Some(words.clone());
                 }
                 let mark = if done { "" } else { "not done: " };
                 self.say(&format!("{mark}{words}"));
             }
-            News::Replay(now) => self.replay = Some(now),
+            News::Replay(now) => self.session.replay = Some(now),
             News::Left(session_summary) => {
-                self.session_summary = Some(session_summary);
+                self.session.summary = Some(session_summary);
                 return vec![Effect::Quit];
             }
         }
@@ -101,15 +103,15 @@ impl State {
     }
 
     fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
-        let before = self.alerts.back().cloned();
+        let before = self.operator.alerts.back().cloned();
         self.take_in(events);
-        let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
-        if let Some(frozen) = &mut self.frozen {
+        let called = (self.operator.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
+        if let Some(frozen) = &mut self.display.frozen {
             frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
         }
-        if self.feed.missed > 0 && !self.history_asked {
-            self.history_asked = true;
-            let query = Query::History { after: self.feed.last.saturating_sub(HISTORY_EVENTS) };
+        if self.session.feed.missed > 0 && !self.operator.history_asked {
+            self.operator.history_asked = true;
+            let query = Query::History { after: self.session.feed.last.saturating_sub(HISTORY_EVENTS) };
             return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
         }
         called.into_iter().collect()
@@ -118,32 +120,32 @@ impl State {
     fn take_in(&mut self, events: &[Arc<Event>]) {
         let replaying = self.replaying();
         for event in events {
-            self.feed.take(event);
-            if !self.motion {
-                self.feed.rest();
+            self.session.feed.take(event);
+            if !self.clock.motion {
+                self.session.feed.rest();
             }
             self.watch_event(event);
             if replaying {
                 self.recorded_block(event);
             }
         }
-        self.newest_event_at = events.last().map_or(self.newest_event_at, |event| event.at);
+        self.clock.newest_event_at = events.last().map_or(self.clock.newest_event_at, |event| event.at);
         self.note_time();
     }
 
     /// Rebuilds the state from `events`, because a recording jumps to another place. Later data is discarded.
     fn tell_anew(&mut self, events: &[Arc<Event>]) {
-        self.feed.begin_anew();
-        self.page.chains.iter_mut().for_each(|chain| *chain = ChainPage::default());
-        self.alerts.clear();
-        self.newest_event_at = 0;
+        self.session.feed.begin_anew();
+        self.session.page.chains.iter_mut().for_each(|chain| *chain = ChainPage::default());
+        self.operator.alerts.clear();
+        self.clock.newest_event_at = 0;
         self.take_in(events);
     }
 
     /// Adds a block of a recording to its chain, because no chain reports it.
     fn recorded_block(&mut self, event: &Event) {
         let EventKind::ChainBlock(block) = &event.kind else { return };
-        let chains = self.page.network.iter().flat_map(|network| &network.chains);
+        let chains = self.session.page.network.iter().flat_map(|network| &network.chains);
         let Some(chain) = chains.into_iter().position(|chain| chain.id == block.chain_id) else { return };
         let row = BlockRow {
             number: block.number,
@@ -155,23 +157,30 @@ impl State {
         };
         let (tokens, pools, balances, activity) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let blocks = vec![row];
-        self.page.apply(Update::Chain(Box::new(ChainSnapshot { chain, blocks, tokens, pools, balances, activity })));
+        self.session.page.apply(Update::Chain(Box::new(ChainSnapshot {
+            chain,
+            blocks,
+            tokens,
+            pools,
+            balances,
+            activity,
+        })));
     }
 
     /// Determines the time of the session. Events and blocks must both be far from the machine's clock. Old events
     /// alone mean a quiet night, and blocks alone a chain whose time was advanced. A recording always has the time of
     /// its day.
     fn note_time(&mut self) {
-        let (now, recorded) = (self.now_millis, self.replaying());
+        let (now, recorded) = (self.clock.now_millis, self.replaying());
         let is_far = |at: u64| recorded || at.abs_diff(now) > OWN_TIME_MILLIS;
-        let blocks = self.page.chains.iter().filter_map(|chain| chain.blocks.front());
+        let blocks = self.session.page.chains.iter().filter_map(|chain| chain.blocks.front());
         let newest_block = blocks.map(|block| block.timestamp.saturating_mul(1000)).max();
-        self.own_time = match newest_block {
-            Some(block) if self.newest_event_at > 0 && is_far(self.newest_event_at) && is_far(block) => {
-                Some((block.max(self.newest_event_at), now))
+        self.clock.own_time = match newest_block {
+            Some(block) if self.clock.newest_event_at > 0 && is_far(self.clock.newest_event_at) && is_far(block) => {
+                Some((block.max(self.clock.newest_event_at), now))
             }
             // A recording may contain no block.
-            None if recorded && self.newest_event_at > 0 => Some((self.newest_event_at, now)),
+            None if recorded && self.clock.newest_event_at > 0 => Some((self.clock.newest_event_at, now)),
             _ => None,
         };
     }
@@ -181,17 +190,17 @@ impl State {
     ///
     /// A manual action is held until it expires, and only for the kind of money that it was previewed for.
     pub(super) fn follow_question(&mut self) {
-        let (now, live, money) = (self.now_millis, self.told_millis(), self.money());
+        let (now, live, money) = (self.clock.now_millis, self.told_millis(), self.money());
         let holds = |held: &HeldOffer| {
             held.question.ends_at.is_none_or(|until| until > live)
                 && money.is_none_or(|money| money == held.question.money)
         };
-        self.offer.take_if(|held| !holds(held));
+        self.session.offer.take_if(|held| !holds(held));
         self.list_offer();
-        let offer = self.offer.as_ref().map(|held| &*held.question);
-        for layer in &mut self.layers {
+        let offer = self.session.offer.as_ref().map(|held| &*held.question);
+        for layer in &mut self.display.layers {
             if let Layer::Decision(decision) = layer {
-                match self.questions.iter().chain(offer).find(|question| question.number == decision.number) {
+                match self.session.questions.iter().chain(offer).find(|question| question.number == decision.number) {
                     Some(question) => decision.follow(question),
                     None => decision.end(now),
                 }
@@ -201,27 +210,27 @@ impl State {
 
     /// Drops an offer that was answered, or whose call has ended.
     fn forget_offer(&mut self, ticket: u64) {
-        if self.offer.take_if(|held| held.ticket == ticket).is_some() {
+        if self.session.offer.take_if(|held| held.ticket == ticket).is_some() {
             self.follow_question();
         }
     }
 
     /// Keeps the operator's own request in the list of waiting ones, from its first opening until it ends.
     fn list_offer(&mut self) {
-        let own = self.offer.as_ref().filter(|held| held.opened).map(|held| &*held.question);
-        self.feed.wait_for_operator(own.and_then(|question| Some((question.call_id?, question.ends_at))));
-        if self.questions.iter().find(|question| question.number == OFFER_NUMBER) == own {
+        let own = self.session.offer.as_ref().filter(|held| held.opened).map(|held| &*held.question);
+        self.session.feed.wait_for_operator(own.and_then(|question| Some((question.call_id?, question.ends_at))));
+        if self.session.questions.iter().find(|question| question.number == OFFER_NUMBER) == own {
             return;
         }
         let own = own.cloned();
-        let questions = Arc::make_mut(&mut self.questions);
+        let questions = Arc::make_mut(&mut self.session.questions);
         questions.retain(|question| question.number != OFFER_NUMBER);
         questions.extend(own);
     }
 
     /// Opens the approval dialog for the manual action that is held.
     pub(super) fn open_offer(&mut self) {
-        let opened = self.offer.as_mut().map(|held| {
+        let opened = self.session.offer.as_mut().map(|held| {
             held.opened = true;
             held.question.clone()
         });
@@ -234,26 +243,26 @@ impl State {
 
     /// Opens the first question to arrive after an `a` that came too early for it.
     fn open_awaited(&mut self) {
-        let Some(number) = self.questions.first().map(|question| question.number) else { return };
-        let awaited = self.opens_until.take().is_some_and(|until| self.now_millis <= until);
-        if awaited && self.layers.is_empty() && self.prompt.is_none() {
-            self.notice = None;
+        let Some(number) = self.session.questions.first().map(|question| question.number) else { return };
+        let awaited = self.operator.opens_until.take().is_some_and(|until| self.clock.now_millis <= until);
+        if awaited && self.display.layers.is_empty() && self.display.prompt.is_none() {
+            self.display.notice = None;
             self.open_decision(number);
         }
     }
 
     pub(super) fn open_decision(&mut self, number: u64) {
-        if let Some(question) = self.questions.iter().find(|question| question.number == number).cloned() {
+        if let Some(question) = self.session.questions.iter().find(|question| question.number == number).cloned() {
             self.show_decision(&question);
         }
     }
 
     fn show_decision(&mut self, question: &Question) {
         let number = question.number;
-        let mut decision = Decision::new(number, self.now_millis);
+        let mut decision = Decision::new(number, self.clock.now_millis);
         decision.follow(question);
-        self.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
-        self.layers.push(Layer::Decision(Box::new(decision)));
+        self.display.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
+        self.display.layers.push(Layer::Decision(Box::new(decision)));
     }
 
     fn hear(&mut self, ticket: u64, heard: CommandReply) -> Vec<Effect> {

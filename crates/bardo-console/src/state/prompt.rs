@@ -34,7 +34,7 @@ pub struct PaletteEntry {
     /// Description of the effect.
     pub about: &'static str,
     /// Meaning of the entry.
-    pub meant: PromptCommand,
+    pub command: PromptCommand,
 }
 
 /// Commands without arguments or with common ones: text to type, and effect.
@@ -81,7 +81,7 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Parses a typed line.
-pub fn meant(line: &str) -> PromptCommand {
+pub fn parse(line: &str) -> PromptCommand {
     let line = line.trim();
     let mut words = line.split_whitespace();
     let Some(first) = words.next() else { return PromptCommand::Nothing };
@@ -181,21 +181,21 @@ fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> PromptCommand
 pub fn find(typed: &str, shows: &[SafeText]) -> Vec<PaletteEntry> {
     let shows = shows.iter().map(|show| {
         let name = format!("scenario {show}");
-        PaletteEntry { about: "play this scenario from its beginning", meant: meant(&name), name }
+        PaletteEntry { about: "play this scenario from its beginning", command: parse(&name), name }
     });
     let commands =
-        ENTRIES.iter().map(|(name, about)| PaletteEntry { name: (*name).to_owned(), about, meant: meant(name) });
+        ENTRIES.iter().map(|(name, about)| PaletteEntry { name: (*name).to_owned(), about, command: parse(name) });
     let screens = ScreenId::ALL.into_iter().map(|screen| PaletteEntry {
         name: screen.name().to_lowercase(),
         about: "go to this screen",
-        meant: PromptCommand::GoTo(screen),
+        command: PromptCommand::GoTo(screen),
     });
     let wanted = typed.trim().to_lowercase();
     // While the scenarios are listed, the entry that lists them is left out.
     let among_shows = wanted == "scenario" && shows.len() > 0;
     let mut found: Vec<(usize, PaletteEntry)> = commands
         .chain(shows)
-        .filter(|entry| !among_shows || entry.meant != PromptCommand::Shows)
+        .filter(|entry| !among_shows || entry.command != PromptCommand::Shows)
         .chain(screens)
         .filter_map(|entry| {
             let score = score(&entry.name, &wanted)
@@ -226,20 +226,20 @@ mod tests {
 
     #[test]
     fn what_is_no_command_is_said_to_the_golem() {
-        let PromptCommand::Send(said) = meant("wait for gas, please") else { panic!() };
+        let PromptCommand::Send(said) = parse("wait for gas, please") else { panic!() };
         assert_eq!(*said, Command::Say { words: SafeText::clean("wait for gas, please", 400) });
-        assert_eq!(meant("  "), PromptCommand::Nothing);
+        assert_eq!(parse("  "), PromptCommand::Nothing);
     }
 
     #[test]
     fn a_mistyped_stop_is_not_said_to_the_golem() {
-        assert!(matches!(meant("hatl"), PromptCommand::Wrong(_)));
-        assert!(matches!(meant("puase"), PromptCommand::Wrong(_)));
+        assert!(matches!(parse("hatl"), PromptCommand::Wrong(_)));
+        assert!(matches!(parse("puase"), PromptCommand::Wrong(_)));
     }
 
     #[test]
     fn a_stop_with_words_behind_it_stops() {
-        let raised = |line: &str| match meant(line) {
+        let raised = |line: &str| match parse(line) {
             PromptCommand::Send(command) => match *command {
                 Command::Raise { level, reason } => Some((level, reason.to_string())),
                 _ => None,
@@ -247,13 +247,13 @@ mod tests {
             _ => None,
         };
         for line in ["stop everything now", "Stop!", "STOP, the key is stolen", "hold on", "hold"] {
-            assert_eq!(meant(line), PromptCommand::Act(Action::Hold), "{line}");
+            assert_eq!(parse(line), PromptCommand::Act(Action::Hold), "{line}");
         }
         assert_eq!(raised("stop revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
         assert_eq!(raised("STOP Revoke"), Some((StopLevel::Revoke, "typed by the operator".to_owned())));
         // A plain `revoke` keeps the session keys, and the message explains how to revoke them.
         for line in ["revoke", "revoke the UNI allowance", "revoke key stolen"] {
-            let PromptCommand::Wrong(why) = meant(line) else { panic!("{line}") };
+            let PromptCommand::Wrong(why) = parse(line) else { panic!("{line}") };
             assert!(why.contains("nothing is stopped") && why.contains("`stop revoke`"), "{why}");
         }
         assert_eq!(raised("Halt: price is wrong"), Some((StopLevel::Halt, "price is wrong".to_owned())));
@@ -264,26 +264,26 @@ mod tests {
     fn a_line_that_begins_with_a_mistyped_stop_is_no_remark() {
         for line in ["hlat price is wrong", "sotp everything", "revok the key", "Puase until noon", "flaten all", "stp"]
         {
-            assert!(matches!(meant(line), PromptCommand::Wrong(_)), "{line}: {:?}", meant(line));
+            assert!(matches!(parse(line), PromptCommand::Wrong(_)), "{line}: {:?}", parse(line));
         }
         for line in ["wait for gas, please", "sell half of the UNI", "why did you stop?"] {
-            let said = matches!(meant(line), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
+            let said = matches!(parse(line), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
             assert!(said, "{line}");
         }
     }
 
     #[test]
     fn what_loosens_only_asks() {
-        assert_eq!(meant("resume"), PromptCommand::Send(Box::new(Command::AskToLower { level: None })));
-        assert_eq!(meant("paper off"), PromptCommand::Send(Box::new(Command::AskToLeavePaper)));
-        assert_eq!(meant("breaker reset"), PromptCommand::Send(Box::new(Command::AskToResetBreaker)));
+        assert_eq!(parse("resume"), PromptCommand::Send(Box::new(Command::AskToLower { level: None })));
+        assert_eq!(parse("paper off"), PromptCommand::Send(Box::new(Command::AskToLeavePaper)));
+        assert_eq!(parse("breaker reset"), PromptCommand::Send(Box::new(Command::AskToResetBreaker)));
     }
 
     #[test]
     fn every_entry_of_the_palette_means_something() {
         for (name, _) in ENTRIES {
-            assert!(!matches!(meant(name), PromptCommand::Wrong(_) | PromptCommand::Nothing), "{name}");
-            let said = matches!(meant(name), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
+            assert!(!matches!(parse(name), PromptCommand::Wrong(_) | PromptCommand::Nothing), "{name}");
+            let said = matches!(parse(name), PromptCommand::Send(command) if matches!(*command, Command::Say { .. }));
             assert!(!said, "{name}");
         }
     }
@@ -297,14 +297,14 @@ mod tests {
 
     #[test]
     fn every_show_has_an_entry_and_the_bare_word_is_no_remark() {
-        assert_eq!((meant("scenario"), meant("restart")), (PromptCommand::Shows, PromptCommand::Again));
+        assert_eq!((parse("scenario"), parse("restart")), (PromptCommand::Shows, PromptCommand::Again));
         let shows = ["first-tour", "price-moved"].map(|name| SafeText::clean(name, 40));
         let all: Vec<PaletteEntry> =
             find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
         let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["scenario first-tour", "scenario price-moved"]);
         let play = Command::Scenario { name: "price-moved".to_owned() };
-        assert_eq!(all[1].meant, PromptCommand::Send(Box::new(play)));
+        assert_eq!(all[1].command, PromptCommand::Send(Box::new(play)));
         for word in ["scenario", "restart", "step"] {
             assert!(names_of_commands().contains(&word), "Tab does not know {word}");
         }

@@ -30,37 +30,39 @@ impl State {
     /// Session time in milliseconds since the Unix epoch. A scenario can have its own time, and a recording has that of
     /// its day. All event times and deadlines are compared with it.
     pub fn told_millis(&self) -> u64 {
-        match self.own_time {
-            Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
-            None => self.now_millis,
+        match self.clock.own_time {
+            Some((own, heard)) => {
+                own.saturating_add(self.clock.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS))
+            }
+            None => self.clock.now_millis,
         }
     }
 
     /// Resolution of an approval request about an action; `None` while it waits, or if no event reports it.
     pub fn outcome_of(&self, question: &Question) -> Option<&ApprovalResolved> {
         let About::Action(action) = &question.about else { return None };
-        let resolved = self.feed.call(question.call_id?)?.resolved.as_ref()?;
+        let resolved = self.session.feed.call(question.call_id?)?.resolved.as_ref()?;
         (resolved.permit_id == action.permit).then_some(resolved)
     }
 
     /// Page to draw: the frozen one, else the live one.
     pub fn shown_page(&self) -> &Page {
-        self.frozen.as_ref().map_or(&self.page, |frozen| &frozen.page)
+        self.display.frozen.as_ref().map_or(&self.session.page, |frozen| &frozen.page)
     }
 
     /// Feed to draw: the frozen one, else the live one.
     pub fn shown_feed(&self) -> &Feed {
-        self.frozen.as_ref().map_or(&self.feed, |frozen| &frozen.feed)
+        self.display.frozen.as_ref().map_or(&self.session.feed, |frozen| &frozen.feed)
     }
 
     /// Snapshot to draw: the frozen one, else the live one.
     pub fn shown_snapshot(&self) -> Option<&Snapshot> {
-        self.frozen.as_ref().map_or(&self.snapshot, |frozen| &frozen.snapshot).as_deref()
+        self.display.frozen.as_ref().map_or(&self.session.snapshot, |frozen| &frozen.snapshot).as_deref()
     }
 
     /// Data for drawing a screen. While the view is frozen, its time is frozen too.
     pub fn known_drawn(&self) -> ScreenContext<'_> {
-        let now_millis = self.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
+        let now_millis = self.display.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
         ScreenContext { now_millis, ..self.known() }
     }
 
@@ -69,18 +71,18 @@ impl State {
         ScreenContext {
             now_millis: self.told_millis(),
             live_millis: self.told_millis(),
-            machine_millis: self.now_millis,
-            motion: self.motion,
+            machine_millis: self.clock.now_millis,
+            motion: self.clock.motion,
             money: self.money(),
             page: self.shown_page(),
             feed: self.shown_feed(),
-            live_feed: &self.feed,
-            questions: &self.questions,
-            offer: self.offer.as_ref().map(|held| &*held.question),
+            live_feed: &self.session.feed,
+            questions: &self.session.questions,
+            offer: self.session.offer.as_ref().map(|held| &*held.question),
             snapshot: self.shown_snapshot(),
-            ready: self.ready.as_deref(),
-            watch_only: self.watch_only,
-            away: self.away.summary(),
+            ready: self.session.ready.as_deref(),
+            watch_only: self.options.watch_only,
+            away: self.operator.away.summary(),
         }
     }
 
@@ -91,104 +93,108 @@ impl State {
     }
 
     fn network_comes_up(&self) -> bool {
-        self.page.network.is_none() || self.page.chains.iter().all(|chain| chain.blocks.is_empty())
+        self.session.page.network.is_none() || self.session.page.chains.iter().all(|chain| chain.blocks.is_empty())
     }
 
     /// Kind of money that moves, including paper trading. `None` until the network is known.
     pub fn money(&self) -> Option<Money> {
-        let paper = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.paper);
-        let money = self.page.network.as_ref()?.money;
+        let paper = self.session.snapshot.as_ref().is_some_and(|snapshot| snapshot.paper);
+        let money = self.session.page.network.as_ref()?.money;
         Some(if paper && money != Money::Replay { Money::Paper } else { money })
     }
 
     /// Current stop level: that of the snapshot, else that of the newest event. `None` if there is no stop.
     pub fn stop(&self) -> Option<StopLevel> {
-        let told = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
-        told.or_else(|| self.feed.stop.as_ref().and_then(|stop| stop.level))
+        let told = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
+        told.or_else(|| self.session.feed.stop.as_ref().and_then(|stop| stop.level))
     }
 
     /// Key bindings that have an effect in a context; on a screen, those that the screen uses.
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::ActiveBinding> {
-        let (replay, watches) = (self.replaying(), self.watch_only);
+        let (replay, watches) = (self.replaying(), self.options.watch_only);
         let here = move |row: &&keymap::ActiveBinding| match row.action {
             // A recording has nothing to stop, approve, cancel or verify, and read-only mode allows only the stop and
             // navigation.
             Action::Hold | Action::Decide | Action::Verify if replay => false,
             Action::CancelSelected if replay || watches => false,
-            action if replay && row.context == Context::Page && self.screen.is_idle_in_recording(action) => false,
+            action if replay && row.context == Context::Page && self.display.screen.is_idle_in_recording(action) => {
+                false
+            }
             Action::Pause if watches && !replay => false,
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
-            Action::Left | Action::Right => replay || self.screen.does(row.action),
-            action => self.screen.does(action),
+            Action::Left | Action::Right => replay || self.display.screen.does(row.action),
+            action => self.display.screen.does(action),
         };
         // The keys that edit a text apply wherever one is typed.
         let edits = (context == Context::Typing).then_some(Context::Field);
-        let of = move |wanted: Context| self.keys.of(wanted).filter(here);
+        let of = move |wanted: Context| self.options.keys.of(wanted).filter(here);
         of(context).chain(edits.into_iter().flat_map(of)).chain(of(Context::Anywhere))
     }
 
     /// Returns true if new signatures are blocked: by the operator's own hold, or by a halt.
     pub fn held(&self) -> bool {
-        let stop = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref());
+        let stop = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref());
         stop.is_some_and(|stop| stop.own_hold) || self.stop() >= Some(StopLevel::Halt)
     }
 
     /// Key binding context of the topmost layer.
     pub fn context(&self) -> Context {
-        if self.prompt.is_some() && self.layers.is_empty() {
+        if self.display.prompt.is_some() && self.display.layers.is_empty() {
             return Context::Typing;
         }
-        self.layers.last().map_or(Context::Page, Layer::context)
+        self.display.layers.last().map_or(Context::Page, Layer::context)
     }
 
     /// Returns true while a text field of the screen has the focus, so that letters are text.
     pub fn types_on_screen(&self) -> bool {
-        self.context() == Context::Page && self.screens.get(self.screen).is_some_and(|view| view.takes_text())
+        self.context() == Context::Page
+            && self.display.screens.get(self.display.screen).is_some_and(|view| view.takes_text())
     }
 
     /// Returns true if the terminal is too small for any screen.
     pub fn too_small(&self) -> bool {
-        self.size.width < LEAST.width || self.size.height < LEAST.height
+        self.display.size.width < LEAST.width || self.display.size.height < LEAST.height
     }
 
     /// Returns true if the terminal is so small that header and tabs share a line.
     pub fn compact(&self) -> bool {
-        self.size.width < 100 || self.size.height < 30
+        self.display.size.width < 100 || self.display.size.height < 30
     }
 
     /// Area of the screen between header and footer.
     pub fn body(&self) -> Rect {
         let header = if self.compact() { 1 } else { HEADER_ROWS };
-        let used = (header + FOOTER_ROWS).min(self.size.height);
-        Rect::new(0, header.min(self.size.height), self.size.width, self.size.height - used)
+        let used = (header + FOOTER_ROWS).min(self.display.size.height);
+        Rect::new(0, header.min(self.display.size.height), self.display.size.width, self.display.size.height - used)
     }
 
     /// Time of the next change without an event, in milliseconds since the Unix epoch; `None` if nothing changes by
     /// itself.
     pub fn next_change_millis(&self) -> Option<u64> {
-        let guard = self.layers.iter().find_map(|layer| match layer {
-            Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.now_millis),
+        let guard = self.display.layers.iter().find_map(|layer| match layer {
+            Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.clock.now_millis),
             _ => None,
         });
         // With motion, the rest of the guard time is counted down.
-        let guard = guard.map(|from| if self.motion { from.min(self.now_millis + COUNTDOWN_MILLIS) } else { from });
-        let screen = self.screens.get(self.screen).and_then(|view| view.wakes_at());
-        let screen = screen.map(|at| at.max(self.now_millis.saturating_add(1)));
+        let guard =
+            guard.map(|from| if self.clock.motion { from.min(self.clock.now_millis + COUNTDOWN_MILLIS) } else { from });
+        let screen = self.display.screens.get(self.display.screen).and_then(|view| view.wakes_at());
+        let screen = screen.map(|at| at.max(self.clock.now_millis.saturating_add(1)));
         let guard = guard.into_iter().chain(screen).min();
-        if !self.motion {
+        if !self.clock.motion {
             return guard;
         }
-        let moves = self.booting() && self.page.fault.is_none() || self.leaving;
+        let moves = self.booting() && self.session.page.fault.is_none() || self.session.leaving;
         let step = if moves { MOVING_MILLIS } else { 1000 };
-        let tick = (self.now_millis / step + 1) * step;
+        let tick = (self.clock.now_millis / step + 1) * step;
         Some(guard.map_or(tick, |guard| guard.min(tick)))
     }
 
     /// Open and unsettled items that leaving would wait for, one line each.
     pub fn in_flight(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for call in self.feed.calls.iter().filter(|call| call.is_activity()) {
+        for call in self.session.feed.calls.iter().filter(|call| call.is_activity()) {
             let standing = call.standing();
             // Signed transactions without a settlement count, even if their call has ended.
             if standing.is_open() || standing == CallStatus::Unclear {
@@ -200,12 +206,12 @@ impl State {
                 lines.push(format!("{}, {how}", call_details::named(call)));
             }
         }
-        for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
+        for (_, order) in self.session.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
             let (amount, hash) = (paid(&order.amount_in), short_hash(order.order_hash));
             let (from, to) = (&order.token_in.symbol, &order.token_out.symbol);
             lines.push(format!("auction {amount} {from} → {to} can still fill, order {hash}"));
         }
-        for (_, intent) in self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
+        for (_, intent) in self.session.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
             let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));
             let (from, to) = (&intent.source_chain, &intent.destination_chain);
             lines

@@ -64,7 +64,7 @@ impl State {
     /// holds at least a tenth of the deepest one's value. Among these, the lowest fee wins, because its price follows
     /// the market most closely. Without such a pool it is the feed price, which moves in steps.
     pub(super) fn note_price(&mut self) {
-        let Some(chain) = self.page.chains.first() else { return };
+        let Some(chain) = self.session.page.chains.first() else { return };
         let pair = |pool: &&model::PoolRow| pool.base.as_str() == "WETH" && pool.quote.as_str() == "USDC";
         let pools = || chain.pools.iter().filter(pair).filter(|pool| pool.price.is_some());
         let tenth = |value: Usd| value.scaled(2, Rounding::Down).unwrap_or(0) / 10;
@@ -79,7 +79,7 @@ impl State {
         let price = finest.and_then(|pool| pool.price).or(feed);
         let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
         if let (Some(at), Some(price)) = (at, price) {
-            self.feed.take_price(at, price);
+            self.session.feed.take_price(at, price);
         }
     }
 
@@ -94,7 +94,7 @@ impl State {
                 format!("phase {} → {}: {}", phase_words(changed.from), phase_words(changed.to), changed.why)
             }
             EventKind::ChainHealth(health) if health.state != ChainState::Healthy => {
-                let chain = chain_words(health.chain_id, &self.feed.chains);
+                let chain = chain_words(health.chain_id, &self.session.feed.chains);
                 let how = match health.state {
                     ChainState::Down => "does not answer",
                     ChainState::Disputed => "endpoints disagree",
@@ -104,16 +104,16 @@ impl State {
             }
             // The agent's first thought after the operator's message is its answer, and is shown beside the prompt.
             EventKind::GolemThought(said) => {
-                let since = self.said_at.take();
-                let waits = since.is_some_and(|since| self.now_millis <= since.saturating_add(ANSWER_MILLIS));
+                let since = self.operator.said_at.take();
+                let waits = since.is_some_and(|since| self.clock.now_millis <= since.saturating_add(ANSWER_MILLIS));
                 if waits {
-                    self.notice = Some(said.text.clone());
+                    self.display.notice = Some(said.text.clone());
                 }
                 return;
             }
             // Calls above the notification threshold are reported, although they needed no approval.
             EventKind::ToolEnd(end) => {
-                let call = event.call_id.and_then(|call| self.feed.call(call));
+                let call = event.call_id.and_then(|call| self.session.feed.call(call));
                 let Some(call) = call.filter(|call| call.offer.as_ref().is_some_and(|offer| offer.notify)) else {
                     return;
                 };
@@ -139,22 +139,22 @@ impl State {
     }
 
     fn alert(&mut self, at: u64, words: &str) {
-        if self.alerts.len() >= ALERTS_KEPT {
-            self.alerts.pop_front();
+        if self.operator.alerts.len() >= ALERTS_KEPT {
+            self.operator.alerts.pop_front();
         }
-        self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
+        self.operator.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
     }
 
     /// Newest alert, while it is fresh by the session's time.
     pub fn fresh_alert(&self) -> Option<&Alert> {
-        self.alerts.back().filter(|alert| self.told_millis() < alert.at.saturating_add(ALERT_MILLIS))
+        self.operator.alerts.back().filter(|alert| self.told_millis() < alert.at.saturating_add(ALERT_MILLIS))
     }
 
     /// Raises an alert when a limit passes 80 % of use, or when the breaker opens.
     pub(super) fn watch_caps(&mut self, next: &Snapshot) {
         use bardo_session::handle::BreakerState;
         let Some(limits) = &next.limits else { return };
-        let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
+        let before = self.session.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
         let (was, is) = (before.map(filled), filled(limits));
         let open = |limits: &bardo_session::handle::Limits| !matches!(limits.breaker, BreakerState::Closed { .. });
         let opened = open(limits) && !before.is_some_and(open);
@@ -170,7 +170,8 @@ impl State {
         for grant in &next.grants {
             let Some(granted) = grant.granted.and_then(scaled) else { continue };
             let low = |left: u128| left.saturating_mul(5) <= granted;
-            let before = self.snapshot.as_ref().and_then(|snapshot| left(snapshot, grant.number)).is_some_and(low);
+            let before =
+                self.session.snapshot.as_ref().and_then(|snapshot| left(snapshot, grant.number)).is_some_and(low);
             if scaled(grant.left).is_some_and(low) && !before {
                 self.alert(next.at, &format!("80 % of standing approval {} is used", grant.number));
             }

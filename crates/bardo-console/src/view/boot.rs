@@ -24,7 +24,7 @@ impl Widget for BootView<'_> {
         let painter = &mut Painter { buffer, theme };
         let margin = if body.width >= 80 { 4 } else { 1 };
         let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
-        let page = &state.page;
+        let page = &state.session.page;
         // Only the in-process devnet reports steps. Before the first report, nothing is claimed about the kind of money.
         let (begins, costs) = match state.money() {
             _ if !page.boot.is_empty() => (
@@ -51,10 +51,10 @@ impl Widget for BootView<'_> {
         let mut row = 0;
         for (at, step) in page.boot.iter().enumerate().skip(skipped) {
             let over = step.done || page.boot.iter().skip(at + 1).any(|later| later.chain == step.chain);
-            let (mark, role) = match (over, page.fault.is_some(), state.motion) {
+            let (mark, role) = match (over, page.fault.is_some(), state.clock.motion) {
                 (true, _, _) => ("✓", Role::StateGood),
                 (false, true, _) => ("✕", Role::StateBad),
-                (false, false, true) => (spinner(state.now_millis), Role::Chart),
+                (false, false, true) => (spinner(state.clock.now_millis), Role::Chart),
                 (false, false, false) => ("▸", Role::Chart),
             };
             let padding = " ".repeat(longest.saturating_sub(step.chain.width()));

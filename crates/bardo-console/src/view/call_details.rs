@@ -33,7 +33,7 @@ impl Widget for CallDetailsPage<'_> {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let Self { theme, state, call_details } = self;
         let painter = &mut Painter { buffer, theme };
-        let call = state.feed.call(call_details.call_id);
+        let call = state.session.feed.call(call_details.call_id);
         let name = call.map_or_else(|| "a call".to_owned(), named);
         let columns = usize::from(area.width).saturating_sub(4);
         let lines = wrapped(rows(state, call_details, call, columns), columns);
@@ -88,7 +88,7 @@ fn change_row(change: &SimulatedChange) -> Row {
 fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(call) = call {
-        let now = Moment { millis: state.told_millis(), motion: state.motion };
+        let now = Moment { millis: state.told_millis(), motion: state.clock.motion };
         rows.push(
             Row::new(format!("{} by {}", time_of_day(call.started_at / 1000), call.golem_id), Role::TextDim)
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),
@@ -123,7 +123,7 @@ fn rows(state: &State, call_details: &CallDetails, call: Option<&CallSeen>, colu
         transaction_rows(&mut rows, call);
         // The card of a swap already shows the address.
         let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
-        if let (Some(link), false) = (call_details::link(call, &state.page), said) {
+        if let (Some(link), false) = (call_details::link(call, &state.session.page), said) {
             rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         verified_rows(&mut rows, call);

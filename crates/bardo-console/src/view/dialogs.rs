@@ -38,7 +38,7 @@ impl Widget for HelpDialog<'_> {
         let Self { theme, state, offset, of } = self;
         let painter = &mut Painter { buffer, theme };
         let here = |row: &keymap::ActiveBinding| match row.context {
-            Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
+            Context::Page => keymap::help_on(state.display.screen, row.action).unwrap_or(row.help),
             _ => row.help,
         };
         let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
@@ -105,7 +105,7 @@ fn is_answer(row: &keymap::ActiveBinding, context: Context) -> bool {
 }
 
 fn answers(state: &State, context: Context) -> Vec<StyledText> {
-    state.keys.rows(context).filter(|row| is_answer(row, context)).flat_map(super::hint).collect()
+    state.options.keys.rows(context).filter(|row| is_answer(row, context)).flat_map(super::hint).collect()
 }
 
 fn choices(painter: &mut Painter<'_>, state: &State, inner: Rect, context: Context) {
@@ -134,7 +134,7 @@ fn sheet(painter: &mut Painter<'_>, state: &State, area: Rect, title: &[StyledTe
 /// Answers wrapped to lines of `columns`; no answer is split.
 fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<StyledText>> {
     let mut lines: Vec<Vec<StyledText>> = vec![Vec::new()];
-    for row in state.keys.rows(context).filter(|row| is_answer(row, context)) {
+    for row in state.options.keys.rows(context).filter(|row| is_answer(row, context)) {
         let answer = super::hint(row);
         let taken = lines.last().map_or(0, |line| styled_width(line));
         // The two blanks after an answer may be cut.

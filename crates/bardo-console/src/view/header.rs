@@ -75,11 +75,13 @@ fn groups(state: &State) -> Vec<Group> {
         }
         None => groups.push(Group { rank: 0, pieces: vec![(" BARDO".to_owned(), Role::Title)] }),
     }
-    if let Some(network) = &state.page.network {
+    if let Some(network) = &state.session.page.network {
         groups.push(Group { rank: 5, pieces: vec![(network.name.to_string(), Role::Text)] });
         let mut pieces: Vec<StyledText> = Vec::new();
         for (at, identity) in network.chains.iter().enumerate() {
-            let Some(newest) = state.page.chains.get(at).and_then(|chain| chain.blocks.front()) else { continue };
+            let Some(newest) = state.session.page.chains.get(at).and_then(|chain| chain.blocks.front()) else {
+                continue;
+            };
             if !pieces.is_empty() {
                 pieces.push((" · ".to_owned(), Role::TextDim));
             }
@@ -87,12 +89,12 @@ fn groups(state: &State) -> Vec<Group> {
             pieces.push((format!("{} #{number}", identity.name), Role::Text));
             let since = (state.told_millis() / 1000).saturating_sub(newest.timestamp);
             let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
-            if state.motion && since > 10.max(5 * usual) {
+            if state.clock.motion && since > 10.max(5 * usual) {
                 pieces.push((format!(" {} old", age(since)), Role::StateCare));
             }
         }
         // If the terminal is too narrow for all chains, only the first one's block is shown.
-        let newest = state.page.chains.first().and_then(|chain| chain.blocks.front());
+        let newest = state.session.page.chains.first().and_then(|chain| chain.blocks.front());
         match newest.filter(|_| state.compact()) {
             Some(newest) => {
                 let number = format!("#{}", grouped(&newest.number.to_string()));
@@ -105,19 +107,25 @@ fn groups(state: &State) -> Vec<Group> {
     let running = running(state);
     let stopped = state.stop().is_some();
     let beside = width(&running.0);
-    if let Some(now) = &state.replay {
+    if let Some(now) = &state.session.replay {
         groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
         let (told, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
         let words = format!("{} %  {told} of {of}", grouped(&now.speed_percent.to_string()));
         groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
     }
     // In a recording, the running state is shown only if something is wrong.
-    if state.replay.is_none() || running.1 != Role::StateGood {
+    if state.session.replay.is_none() || running.1 != Role::StateGood {
         groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
     }
     // Names endpoints that contradict others. Until they are removed, nothing that increases risk is signed.
-    let disputed: Vec<&str> =
-        state.page.chains.iter().flat_map(|chain| &chain.endpoints.disputed).map(|label| label.as_str()).collect();
+    let disputed: Vec<&str> = state
+        .session
+        .page
+        .chains
+        .iter()
+        .flat_map(|chain| &chain.endpoints.disputed)
+        .map(|label| label.as_str())
+        .collect();
     if let Some(first) = disputed.first() {
         let more = disputed.len() - 1;
         let more = if more > 0 { format!(" +{more}") } else { String::new() };
@@ -126,10 +134,10 @@ fn groups(state: &State) -> Vec<Group> {
     if let Some((rank, words, role)) = brain(state) {
         groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
     }
-    if state.watch_only {
+    if state.options.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("read-only".to_owned(), Role::TextDim)] });
     }
-    if let Some(frozen) = &state.frozen {
+    if let Some(frozen) = &state.display.frozen {
         // The frozen mark is shortened before it is dropped, because the screen does not show the current state.
         let told = [
             format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
@@ -137,16 +145,16 @@ fn groups(state: &State) -> Vec<Group> {
             " frozen ".to_owned(),
         ];
         let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
-        let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
+        let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
         if let Some(words) = told.iter().find(|words| width(words.as_str()) <= room).or(told.last()) {
             groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
         }
     }
-    let waiting = state.questions.len();
+    let waiting = state.session.questions.len();
     if waiting > 0 {
         let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
         // Where letters are text, `a` alone does not open the request.
-        let key = if state.types_on_screen() || state.prompt.is_some() { "Esc a" } else { "a" };
+        let key = if state.types_on_screen() || state.display.prompt.is_some() { "Esc a" } else { "a" };
         let told = [
             format!("‼ {waiting} {verb} FOR YOU ({key})"),
             format!("‼ {waiting} {verb} ({key})"),
@@ -154,7 +162,7 @@ fn groups(state: &State) -> Vec<Group> {
         ];
         // Beside a stop, a short line shortens this text.
         let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
-        let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
+        let room = usize::from(state.display.size.width).saturating_sub(badge + beside + 4);
         let fits = |words: &&String| !stopped || width(words) <= room;
         if let Some(words) = told.iter().find(fits).or(told.last()) {
             groups.push(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] });
@@ -165,7 +173,7 @@ fn groups(state: &State) -> Vec<Group> {
 
 /// Warning that the brain process could act as the operator or disturb Bardo; `None` if it is fully isolated.
 fn brain(state: &State) -> Option<(u8, &'static str, Role)> {
-    match state.ready.as_ref()?.brain.as_ref()?.level() {
+    match state.session.ready.as_ref()?.brain.as_ref()?.level() {
         IsolationLevel::Full => None,
         IsolationLevel::Partial => Some((4, "brain partly isolated", Role::StateCare)),
         IsolationLevel::None => Some((1, "brain not isolated", Role::StateBad)),
@@ -173,24 +181,25 @@ fn brain(state: &State) -> Option<(u8, &'static str, Role)> {
 }
 
 fn name(state: &State) -> &str {
-    state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str())
+    state.session.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str())
 }
 
 /// Running state of the session, as mark and word.
 fn running(state: &State) -> StyledText {
-    let faulty = state.page.fault.is_some() || state.page.chains.iter().any(|chain| chain.fault.is_some());
+    let faulty =
+        state.session.page.fault.is_some() || state.session.page.chains.iter().any(|chain| chain.fault.is_some());
     let own_hold =
-        state.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).is_some_and(|stop| stop.own_hold);
+        state.session.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).is_some_and(|stop| stop.own_hold);
     match (state.stop(), faulty) {
         (Some(_), _) if own_hold => ("■ HELD".to_owned(), Role::StateBad),
         (Some(level), _) => (format!("■ {}", stop_word(level)), Role::StateBad),
         // Lowering the stop does not restore session keys.
-        (None, _) if state.snapshot.as_ref().is_some_and(|snapshot| snapshot.keys_revoked) => {
+        (None, _) if state.session.snapshot.as_ref().is_some_and(|snapshot| snapshot.keys_revoked) => {
             (format!("■ {}", stop_word(StopLevel::Revoke)), Role::StateBad)
         }
         (None, true) => ("▲ FAULT".to_owned(), Role::StateBad),
         (None, false) if state.booting() => ("◌ STARTING".to_owned(), Role::StateCare),
-        (None, false) if state.leaving => ("◌ LEAVING".to_owned(), Role::StateCare),
+        (None, false) if state.session.leaving => ("◌ LEAVING".to_owned(), Role::StateCare),
         (None, false) => ("● RUNNING".to_owned(), Role::StateGood),
     }
 }
@@ -216,24 +225,24 @@ pub(super) fn stop_word(level: StopLevel) -> &'static str {
 }
 
 fn clock(state: &State) -> Vec<StyledText> {
-    if !state.motion {
+    if !state.clock.motion {
         return Vec::new();
     }
     vec![(format!("{} ", time_of_day(state.told_millis() / 1000)), Role::TextDim)]
 }
 
 fn worth(state: &State) -> Vec<StyledText> {
-    let equity = state.snapshot.as_ref().and_then(|snapshot| snapshot.equity);
+    let equity = state.session.snapshot.as_ref().and_then(|snapshot| snapshot.equity);
     equity.map(|equity| vec![(format!("{} ", dollars(equity)), Role::TextStrong)]).unwrap_or_default()
 }
 
 fn wallet(state: &State) -> Vec<StyledText> {
     let mut pieces = Vec::new();
-    if let Some(account) = state.snapshot.as_ref().and_then(|snapshot| snapshot.account) {
+    if let Some(account) = state.session.snapshot.as_ref().and_then(|snapshot| snapshot.account) {
         pieces.push((format!("{}  ", short_address(account)), Role::TextDim));
     }
     pieces.extend(worth(state));
-    let fee = state.page.chains.first().and_then(|chain| chain.blocks.front()).map(|block| block.base_fee_wei);
+    let fee = state.session.page.chains.first().and_then(|chain| chain.blocks.front()).map(|block| block.base_fee_wei);
     // A recording holds no base fee.
     if let Some(fee) = fee.filter(|_| !state.replaying()) {
         pieces.push((format!(" gas {} ", gwei(fee)), Role::TextDim));
@@ -245,7 +254,7 @@ fn wallet(state: &State) -> Vec<StyledText> {
 fn tabs(state: &State) -> Vec<[StyledText; 4]> {
     let tab = |screen: ScreenId| {
         // The active tab has brackets, so that colour is not the only sign.
-        let here = screen == state.screen;
+        let here = screen == state.display.screen;
         let (role, before, after) = if here { (Role::Selection, "[", "]") } else { (Role::TextDim, " ", " ") };
         let edge = if here { Role::BorderFocus } else { Role::Text };
         [

@@ -18,14 +18,14 @@ const GAP: usize = 2;
 
 /// Key that is drawn at a position.
 pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
-    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
     if state.too_small() || !area.contains(at) {
         return None;
     }
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
-    match state.layers.last() {
+    match state.display.layers.last() {
         // Content below a dialog accepts no clicks.
         Some(top) => {
             layer(&mut painter, state, top, over(area));
@@ -39,10 +39,10 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
 
 /// Returns true if a position belongs to the header's count of waiting requests.
 pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
-    if at.y != 0 || state.questions.is_empty() || state.too_small() {
+    if at.y != 0 || state.session.questions.is_empty() || state.too_small() {
         return false;
     }
-    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
     Header { theme: &theme, state }.render(area, &mut buffer);
@@ -54,8 +54,8 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
 
 /// Returns true if a position belongs to the hint line's screen digits or name. A click there opens the next screen.
 pub(crate) fn screens_at(state: &State, at: Position) -> bool {
-    let words = 5 + bardo_base::text::width(state.screen.name());
-    let here = state.compact() && !state.leaving && state.notice.is_none() && !state.too_small();
+    let words = 5 + bardo_base::text::width(state.display.screen.name());
+    let here = state.compact() && !state.session.leaving && state.display.notice.is_none() && !state.too_small();
     here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))
 }
 
@@ -104,7 +104,7 @@ const GAP_WORDS: &str = "  ";
 fn named(state: &State, name: &str) -> Option<Key> {
     let context = state.context();
     let of = |row: &crate::keymap::ActiveBinding| row.keys.iter().copied().find(|key| key.to_string() == name);
-    let found = state.keys.rows(context).find_map(of);
+    let found = state.options.keys.rows(context).find_map(of);
     // Keys of a screen's own dialog are in no table, so they are parsed by name.
     found.or_else(|| Key::named(name).filter(|_| context != Context::Page))
 }

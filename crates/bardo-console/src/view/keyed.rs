@@ -24,16 +24,16 @@ use bardo_session::handle::{AllowanceState, AuditEntry, Found, GrantState, News}
 use bardo_session::market::Money;
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     state.update(Input::Key(key))
 }
 
 /// Words drawn in the role of keys.
 fn named(state: &State) -> BTreeSet<String> {
-    let (theme, area) = (Theme::told_apart(), Rect::new(0, 0, state.size.width, state.size.height));
+    let (theme, area) = (Theme::told_apart(), Rect::new(0, 0, state.display.size.width, state.display.size.height));
     let mut buffer = Buffer::empty(area);
     let mut painter = Painter { buffer: &mut buffer, theme: &theme };
-    match state.layers.last() {
+    match state.display.layers.last() {
         Some(top) => super::layer(&mut painter, state, top, super::over(area)),
         None => super::page(&mut painter, state, area),
     }
@@ -49,8 +49,8 @@ fn named(state: &State) -> BTreeSet<String> {
 /// Drawn keys that have no effect in their context.
 fn lies(state: &State) -> Vec<String> {
     let context = state.context();
-    let does = |key: Key| match state.keys.action(context, key) {
-        Some(action) => context != Context::Page || state.screen.does(action),
+    let does = |key: Key| match state.options.keys.action(context, key) {
+        Some(action) => context != Context::Page || state.display.screen.does(action),
         None => false,
     };
     // Marks of a selection and the brackets of a button have the same role.
@@ -70,7 +70,7 @@ fn full(width: u16, height: u16) -> State {
     let mut state = lively(width, height);
     news(&mut state, asked());
     let tool = |name: &str, capability| sample_tool(name, capability);
-    if let Some(ready) = &mut state.ready {
+    if let Some(ready) = &mut state.session.ready {
         ready.tools = vec![
             tool("get_balances", CapabilityTier::Read),
             tool("uniswap_get_quote", CapabilityTier::Read),
@@ -83,7 +83,7 @@ fn full(width: u16, height: u16) -> State {
             .map(|at| (format!("field_{at}"), serde_json::json!({"type": "string"})))
             .collect::<serde_json::Map<_, _>>() });
     }
-    let mut with = state.snapshot.as_deref().cloned().unwrap_or_else(snapshot);
+    let mut with = state.session.snapshot.as_deref().cloned().unwrap_or_else(snapshot);
     let allowance = |seed| AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,
@@ -124,11 +124,11 @@ fn full(width: u16, height: u16) -> State {
     };
     let found = Box::new(Found::Audit { entries: (1..60).map(entry).collect() });
     news(&mut state, News::Found { ticket: ticket(ScreenId::Audit, 1), found });
-    state.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
+    state.session.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
     let mut late = samples::intent();
     (late.status, late.refund_from) = (bardo_base::fabric::IntentStatus::Expired, None);
-    state.feed.intents.push_back((samples::START_MILLIS, late));
-    state.notice = None;
+    state.session.feed.intents.push_back((samples::START_MILLIS, late));
+    state.display.notice = None;
     state
 }
 
@@ -145,11 +145,11 @@ fn whatever_is_drawn_as_a_key_does_something_where_it_is_drawn() {
         }
         // The details of each call, with its card.
         let state = full(width, height);
-        let calls: Vec<CallId> = state.feed.calls.iter().map(|call| call.call_id).collect();
+        let calls: Vec<CallId> = state.session.feed.calls.iter().map(|call| call.call_id).collect();
         assert!(calls.len() >= 4);
         for call in calls {
             let mut state = full(width, height);
-            state.layers.push(Layer::CallDetails(Box::new(crate::state::call_details::CallDetails::new(call))));
+            state.display.layers.push(Layer::CallDetails(Box::new(crate::state::call_details::CallDetails::new(call))));
             assert_eq!(lies(&state), Vec::<String>::new(), "{}", drawn(&state).join("\n"));
         }
     }
@@ -160,7 +160,7 @@ fn a_card_that_names_keys_names_them_only_where_they_are_bound() {
     // Shows that the check above can fail: on Logs there is no explorer key.
     let mut state = full(120, 40);
     press(&mut state, Key::char('8'));
-    assert!(!state.screen.does(Action::Explorer));
+    assert!(!state.display.screen.does(Action::Explorer));
     press(&mut state, Key::char('3'));
     assert!(named(&state).contains("x"), "an open order can be cancelled from its card\n{}", drawn(&state).join("\n"));
     // With the focus on Events, Enter opens the log, so the card does not claim it.
@@ -178,9 +178,11 @@ fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
     let hash = alloy_primitives::B256::repeat_byte(0x8c).to_string();
     assert_eq!(press(&mut state, Key::char('y')), [Effect::Copy(hash.clone())]);
     press(&mut state, Key::char('o'));
-    assert_eq!(state.notice, Some(text(&format!("bardo://tx/{hash}"))), "a devnet's has no page elsewhere");
-    let Some(Layer::CallDetails(call_details)) = state.layers.last() else { panic!("{:?}", state.layers) };
-    let shown = state.feed.call(call_details.call_id).unwrap();
+    assert_eq!(state.display.notice, Some(text(&format!("bardo://tx/{hash}"))), "a devnet's has no page elsewhere");
+    let Some(Layer::CallDetails(call_details)) = state.display.layers.last() else {
+        panic!("{:?}", state.display.layers)
+    };
+    let shown = state.session.feed.call(call_details.call_id).unwrap();
     assert_eq!(shown.tool(), "uniswap_execute_swap");
     // A selected call is the one that the keys act on.
     let mut state = lively(120, 40);
@@ -193,7 +195,7 @@ fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
 /// Console on a network with this kind of money, with a transaction sent on `chain_id`.
 fn sent(money: Money, chain_id: u64) -> State {
     let mut state = running(120, 40, &text("Selling."));
-    if let Some(network) = &mut state.page.network {
+    if let Some(network) = &mut state.session.page.network {
         network.money = money;
     }
     let hash = alloy_primitives::B256::repeat_byte(0x8c);
@@ -213,7 +215,7 @@ fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
     ] {
         let mut state = sent(money, chain);
         assert_eq!(press(&mut state, Key::char('o')), [Effect::Copy(link.clone())]);
-        assert_eq!(state.notice, Some(text(&link)));
+        assert_eq!(state.display.notice, Some(text(&link)));
         // The details show the full address, and the key is the same.
         press(&mut state, Key::plain(KeyCode::Enter));
         assert!(drawn(&state).join("\n").contains(&link), "{}", drawn(&state).join("\n"));
@@ -223,15 +225,15 @@ fn a_transaction_is_looked_at_on_its_networks_explorer_and_a_devnets_here() {
     for chain in [31_337, 1] {
         let mut state = sent(Money::Play, chain);
         assert!(press(&mut state, Key::char('o')).iter().all(|effect| !matches!(effect, Effect::Copy(_))));
-        assert_eq!(state.notice, Some(text(&format!("bardo://tx/{hash}"))));
+        assert_eq!(state.display.notice, Some(text(&format!("bardo://tx/{hash}"))));
     }
 }
 
 /// Returns true if a key has a visible effect or emits an effect.
 fn changes(state: &mut State, key: Key) -> bool {
-    let before = (drawn(state), state.screen, state.layers.clone(), state.prompt.clone());
+    let before = (drawn(state), state.display.screen, state.display.layers.clone(), state.display.prompt.clone());
     let effects = state.update(Input::Key(key));
-    let after = (drawn(state), state.screen, state.layers.clone(), state.prompt.clone());
+    let after = (drawn(state), state.display.screen, state.display.layers.clone(), state.display.prompt.clone());
     !effects.is_empty() || before != after
 }
 
@@ -279,8 +281,8 @@ fn every_key_that_the_help_of_a_screen_lists_does_something_there() {
                 for one in keys.split_whitespace() {
                     press(&mut state, Key::named(one).unwrap());
                 }
-                state.update(Input::Time(state.now_millis + 60_000));
-                state.notice = None;
+                state.update(Input::Time(state.clock.now_millis + 60_000));
+                state.display.notice = None;
                 changes(&mut state, key)
             });
             assert!(done, "{screen:?}: {key} ({action:?}), {:?}", help_on(screen, action));
@@ -293,6 +295,7 @@ fn no_screen_does_what_its_help_does_not_list() {
     for screen in ScreenId::ALL {
         let state = full(120, 44);
         let hidden: Vec<(Key, Action)> = state
+            .options
             .keys
             .rows(Context::Page)
             .filter(|row| row.context == Context::Page && !screen.does(row.action))
@@ -306,11 +309,11 @@ fn no_screen_does_what_its_help_does_not_list() {
                     press(&mut state, Key::named(one).unwrap());
                 }
                 // In a focused form, letters are text.
-                if state.screens.get(screen).is_some_and(|view| view.takes_text()) {
+                if state.display.screens.get(screen).is_some_and(|view| view.takes_text()) {
                     continue;
                 }
-                state.update(Input::Time(state.now_millis + 60_000));
-                state.notice = None;
+                state.update(Input::Time(state.clock.now_millis + 60_000));
+                state.display.notice = None;
                 assert!(!changes(&mut state, key), "{screen:?} after `{keys}`: {key} ({action:?})");
             }
         }
@@ -349,7 +352,7 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         for at in 0..40 {
             let mut order = samples::order(DecayUnit::Seconds);
             order.order_hash = alloy_primitives::B256::repeat_byte(at);
-            state.feed.orders.push_back((samples::START_MILLIS, order));
+            state.session.feed.orders.push_back((samples::START_MILLIS, order));
         }
         press(&mut state, control(letter));
         let shown = drawn(&state).join("\n");
@@ -385,7 +388,7 @@ fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
     let mut state = lively(120, 44);
     state.update(Input::Focus(false));
     paid_gas(&mut state, 1, 31_337, &[1_000_000_000_000_000]);
-    let at = state.now_millis;
+    let at = state.clock.now_millis;
     state.update(Input::Time(at + 720_000));
     state.update(Input::Focus(true));
     let shown = drawn(&state).join("\n");
@@ -395,18 +398,18 @@ fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
     }
     assert!(!shown.contains("Enter opens"), "{shown}");
     press(&mut state, Key::plain(KeyCode::Enter));
-    assert_eq!((state.screen, state.layers.len()), (ScreenId::Logs, 0));
+    assert_eq!((state.display.screen, state.display.layers.len()), (ScreenId::Logs, 0));
     press(&mut state, Key::char('1'));
     let shown = drawn(&state).join("\n");
     assert!(!shown.contains("While you were away") && shown.contains("Enter opens"), "{shown}");
     // With a selected call, Enter opens that call.
     state.update(Input::Focus(false));
-    let at = state.now_millis;
+    let at = state.clock.now_millis;
     state.update(Input::Time(at + 720_000));
     state.update(Input::Focus(true));
     press(&mut state, Key::char('j'));
     press(&mut state, Key::plain(KeyCode::Enter));
-    assert!(matches!(state.layers.last(), Some(Layer::CallDetails(_))));
+    assert!(matches!(state.display.layers.last(), Some(Layer::CallDetails(_))));
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         return;
     }
     page(&mut painter, state, area);
-    for one in &state.layers {
+    for one in &state.display.layers {
         layer(&mut painter, state, one, over(area));
     }
 }
@@ -63,7 +63,7 @@ fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
     let body = state.body();
     if state.booting() {
         painter.render(boot::BootView { theme: painter.theme, state }, body);
-    } else if let Some(view) = state.screens.get(state.screen) {
+    } else if let Some(view) = state.display.screens.get(state.display.screen) {
         view.draw(&state.known_drawn(), painter, body);
     }
     painter.render(PromptLine { theme: painter.theme, state }, line(area, area.height.saturating_sub(2)));
@@ -105,29 +105,29 @@ fn over(area: Rect) -> Rect {
 fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     let question = decision.shown.as_deref();
     // The name is known only for the Golem of this session; others have just an id.
-    let here = state.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
-    let call = question.and_then(|question| state.feed.call(question.call_id?));
+    let here = state.session.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
+    let call = question.and_then(|question| state.session.feed.call(question.call_id?));
     DecisionModel {
         decision,
         name: here.map(|ready| ready.name.as_str()),
-        network: state.page.network.as_ref().map(|network| network.name.as_str()),
+        network: state.session.page.network.as_ref().map(|network| network.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
         outcome: question.and_then(|question| state.outcome_of(question)),
         now: state.known().live(),
-        clock: state.now_millis,
+        clock: state.clock.now_millis,
     }
 }
 
 /// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
 pub(crate) fn decision_fit(state: &State) -> Option<VisiblePart> {
-    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
+    let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision(state, shown).fit(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)))
 }
 
 /// Index of the warning that is drawn at a position of the topmost approval dialog.
 pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
-    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.size.width, state.size.height)), at)
+    let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)), at)
 }
 
 /// Screen whose tab is at a position.
@@ -149,7 +149,7 @@ impl Widget for TooSmallView<'_> {
         if let Some(money) = state.money() {
             lines.push((money.words().to_owned(), badge(money)));
         }
-        match state.layers.last() {
+        match state.display.layers.last() {
             Some(Layer::Quit { .. }) => lines.push(("quit? f / Esc".to_owned(), Role::StateCare)),
             Some(Layer::Hold { .. }) => {
                 let word = if state.held() { "HELD" } else { "stopping…" };
@@ -157,8 +157,8 @@ impl Widget for TooSmallView<'_> {
             }
             _ => {}
         }
-        if !state.questions.is_empty() {
-            lines.push((format!("‼ {} wait", state.questions.len()), Role::StateCare));
+        if !state.session.questions.is_empty() {
+            lines.push((format!("‼ {} wait", state.session.questions.len()), Role::StateCare));
         }
         lines.push(("too small".to_owned(), Role::Text));
         lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
@@ -179,9 +179,9 @@ impl Widget for PromptLine<'_> {
     fn render(self, place: Rect, buffer: &mut Buffer) {
         let Self { theme, state } = self;
         let painter = &mut Painter { buffer, theme };
-        let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
+        let name = state.session.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
         let room = usize::from(place.width).saturating_sub(4);
-        if let Some(field) = &state.prompt {
+        if let Some(field) = &state.display.prompt {
             painter.pieces(place, &[(" : ".to_owned(), Role::Key)]);
             let input = Rect { x: place.x.saturating_add(3), width: place.width.saturating_sub(4), ..place };
             painter.render(TextInput::new(field, painter.theme), input);
@@ -202,7 +202,7 @@ impl Widget for PromptLine<'_> {
             return;
         }
         // In a recording and in a read-only console there is no Golem to write to.
-        let words = match state.replaying() || state.watch_only {
+        let words = match state.replaying() || state.options.watch_only {
             true => "type a command…".to_owned(),
             false => format!("write to {name}, or type a command…"),
         };
@@ -213,7 +213,7 @@ impl Widget for PromptLine<'_> {
 /// A notice that the line of hints has no room for, beside the key that stops: its beginning, which stands in the line
 /// above, and the rest of it. `None` where it fits, and while the prompt has that line.
 fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
-    let notice = state.notice.as_ref().filter(|_| state.prompt.is_none())?;
+    let notice = state.display.notice.as_ref().filter(|_| state.display.prompt.is_none())?;
     let columns = usize::from(columns);
     let stop: Vec<StyledText> =
         state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
@@ -250,7 +250,8 @@ impl Widget for HintLine<'_> {
         if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
             return painter.render(CompletionLine { theme: painter.theme, all: &all }, place);
         }
-        let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
+        let context =
+            if state.session.leaving && state.display.layers.is_empty() { Context::Leaving } else { state.context() };
         if context == Context::Page && state.types_on_screen() {
             return painter.render(TypingHints { theme: painter.theme, state }, place);
         }
@@ -270,6 +271,7 @@ impl Widget for HintLine<'_> {
         }
         // A notice that needs the whole line gets it; the keys that it displaces are in the help.
         if state
+            .display
             .notice
             .as_ref()
             .is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
@@ -278,19 +280,19 @@ impl Widget for HintLine<'_> {
             right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
         }
         let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
-        if let Some(notice) = &state.notice {
+        if let Some(notice) = &state.display.notice {
             let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
             left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
             left.push(("   ".to_owned(), Role::TextDim));
-        } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
+        } else if let (Some(fault), false) = (&state.session.page.fault, state.booting()) {
             left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
             left.push(("   ".to_owned(), Role::TextDim));
-        } else if state.leaving {
+        } else if state.session.leaving {
             left.push(("Quitting: signed actions settle first   ".to_owned(), Role::StateCare));
         } else if state.compact() && context == Context::Page {
             let last = state.tabs().last().map_or('8', |screen| screen.digit());
             left.push((format!("1-{last}"), Role::Key));
-            left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
+            left.push((format!(" {}  ", state.display.screen.name()), Role::TextDim));
         }
         for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
             if left_out(row.action) {
@@ -322,7 +324,7 @@ impl Widget for TypingHints<'_> {
             state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
         let room = usize::from(place.width).saturating_sub(styled_width(&right) + 5);
         let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
-        match &state.notice {
+        match &state.display.notice {
             Some(notice) => {
                 let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
                 left.push((fit(&rest, room).into_owned(), Role::StateCare));
@@ -334,7 +336,7 @@ impl Widget for TypingHints<'_> {
             ]),
         }
         let keys: [StyledText; 2] = [("  F1".to_owned(), Role::Key), (" keys".to_owned(), Role::TextDim)];
-        if state.notice.is_none() && styled_width(&left) + styled_width(&keys) <= room {
+        if state.display.notice.is_none() && styled_width(&left) + styled_width(&keys) <= room {
             left.extend(keys);
         }
         painter.row(place, &left, &right);

@@ -127,8 +127,8 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     for at in 0..170 {
         let wave = i64::try_from(at * 7_919 % 97).unwrap() - 48;
         let millis = samples::START_MILLIS - 850_000 + at * 5_000;
-        state.feed.take_price(millis, Decimal::new(341_800 + wave * 9, 2));
-        state.feed.equity.push_back((millis, format!("253{:02}.25", at % 20 + 5).parse().unwrap()));
+        state.session.feed.take_price(millis, Decimal::new(341_800 + wave * 9, 2));
+        state.session.feed.equity.push_back((millis, format!("253{:02}.25", at % 20 + 5).parse().unwrap()));
     }
     let vitals = Vitals {
         phase: Phase::Thriving,
@@ -248,7 +248,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     ];
     tell(&mut state, id(4), swapped);
     state.update(Input::Time(samples::START_MILLIS + 9_000));
-    state.notice = None;
+    state.display.notice = None;
     state
 }
 
@@ -292,7 +292,7 @@ fn screens_and_layers_as_pictures() {
         }
         let mut state = lively(columns, rows);
         news(&mut state, asked());
-        state.notice = None;
+        state.display.notice = None;
         pictured("waiting", &state);
         state.update(Input::Key(Key::char('a')));
         pictured("decision", &state);
@@ -318,8 +318,8 @@ fn screens_and_layers_as_pictures() {
         let mut state = lively(columns, rows);
         let title = text("Revoke the standing approval for Swap?");
         let command = Box::new(Command::RevokeGrant { number: 1 });
-        let since = state.now_millis;
-        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        let since = state.clock.now_millis;
+        state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
         pictured("confirm", &state);
         state.update(Input::Time(since + 1_000));
         state.update(Input::Key(Key::char('y')));
@@ -332,9 +332,9 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
     for (columns, rows) in [(80, 24), (120, 40), (200, 50)] {
         for screen in ScreenId::ALL {
             let mut state = lively(columns, rows);
-            state.motion = false;
+            state.clock.motion = false;
             // One-time changes, such as a stale quote or an expired offer, have happened by then.
-            state.update(Input::Time(state.now_millis + 120_000));
+            state.update(Input::Time(state.clock.now_millis + 120_000));
             news(&mut state, asked());
             let grant = GrantState {
                 number: 1,
@@ -347,15 +347,15 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
                 left: "380".parse().unwrap(),
                 lasts_millis: 1_800_000,
             };
-            let (start, vitals) = (state.now_millis, state.feed.vitals.clone().unwrap());
-            let known = state.snapshot.as_deref().cloned().unwrap();
+            let (start, vitals) = (state.clock.now_millis, state.session.feed.vitals.clone().unwrap());
+            let known = state.session.snapshot.as_deref().cloned().unwrap();
             let again = |state: &mut State, after: u64| {
                 let vitals = Vitals { age_seconds: vitals.age_seconds + after / 1_000, ..vitals.clone() };
                 tell(state, None, vec![EventKind::Vitals(Box::new(vitals))]);
                 let grants = vec![GrantState { lasts_millis: grant.lasts_millis - after, ..grant.clone() }];
                 let next = Snapshot { at: start + after, grants, ..known.clone() };
                 // The session does not send a snapshot that equals the previous one.
-                if !state.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
+                if !state.session.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
                     news(state, News::Snapshot(Arc::new(next)));
                 }
                 state.update(Input::Drawn);
@@ -382,7 +382,7 @@ fn states_that_are_rare_as_pictures() {
         };
         let press = |state: &mut State, key: Key| drop(state.update(Input::Key(key)));
         let network = |state: &mut State, money| {
-            if let Some(network) = &mut state.page.network {
+            if let Some(network) = &mut state.session.page.network {
                 network.money = money;
             }
         };
@@ -393,7 +393,7 @@ fn states_that_are_rare_as_pictures() {
         });
         pictured("away", &|state| {
             state.update(Input::Focus(false));
-            let at = state.now_millis;
+            let at = state.clock.now_millis;
             state.update(Input::Time(at + 720_000));
             state.update(Input::Focus(true));
         });
@@ -407,7 +407,7 @@ fn states_that_are_rare_as_pictures() {
             press(state, Key { code: KeyCode::Char('x'), modifiers: KeyModifiers::CONTROL });
             news(state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
         });
-        pictured("watch", &|state| state.watch_only = true);
+        pictured("watch", &|state| state.options.watch_only = true);
         pictured("paper", &|state| news(state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() }))));
         pictured("replay", &|state| {
             network(state, Money::Replay);

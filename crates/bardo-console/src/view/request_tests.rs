@@ -163,7 +163,7 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
     for _ in 0..600 {
         let rows = drawn(state);
         let shown = rows.join("\n");
-        let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("{shown}") };
+        let Some(Layer::Decision(decision)) = state.display.layers.last() else { panic!("{shown}") };
         let fit = super::decision_fit(state).unwrap();
         // Leaves out the text beside the dialog.
         let before = rows.iter().find_map(|row| Some(row[..row.find("┌─ DECISION")?].chars().count())).unwrap();

@@ -25,7 +25,7 @@ const THEMES: [&str; 4] = ["dark", "light", "bardo", "sixteen"];
 fn is_drawn_as(state: &State, words: &str, role: Role) {
     for name in THEMES {
         let theme = Theme::load(name, None).unwrap().0;
-        let area = Rect::new(0, 0, state.size.width, state.size.height);
+        let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
         let mut buffer = Buffer::empty(area);
         super::draw(state, &theme, area, &mut buffer);
         let rows: Vec<String> = buffer
@@ -55,12 +55,12 @@ fn the_badge_has_the_colour_of_its_money_in_the_header_and_in_a_decision() {
     ];
     for (money, role) in badges {
         let mut state = running(120, 50, &text("Selling."));
-        state.page.network.as_mut().unwrap().money = money;
+        state.session.page.network.as_mut().unwrap().money = money;
         is_drawn_as(&state, &format!("▐ {} ▌", money.words()), role);
         let mut asked = question(&text("Buy UNI"));
         asked.money = money;
         news(&mut state, News::Questions(Arc::new(vec![asked])));
-        state.page.network.as_mut().unwrap().money = Money::Play;
+        state.session.page.network.as_mut().unwrap().money = Money::Play;
         state.update(Input::Key(Key::char('a')));
         // The dialog's own badge, after its number.
         is_drawn_as(&state, &format!("▐ {} ▌ devnet ethereum", money.words()), role);
@@ -114,7 +114,7 @@ fn what_a_decision_warns_of_is_drawn_as_a_warning() {
 #[test]
 fn chips_gauges_and_levels_are_drawn_as_what_they_say() {
     let mut state = lively(160, 44);
-    let mut with = state.snapshot.as_deref().cloned().unwrap();
+    let mut with = state.session.snapshot.as_deref().cloned().unwrap();
     let allowance = |seed, unlimited| AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,

@@ -184,7 +184,7 @@ pub(super) fn question(words: &SafeText) -> Question {
 
 pub(super) fn drawn(state: &State) -> Vec<String> {
     let (theme, _) = Theme::load("dark", None).unwrap();
-    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
     let mut buffer = Buffer::empty(area);
     super::draw(state, &theme, area, &mut buffer);
     let width = usize::from(area.width).max(1);
@@ -241,7 +241,7 @@ fn a_decision_shows_addresses_whole_and_the_worst_case() {
 /// Clicks on the first occurrence of `words`, after the guard time.
 fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
     state.update(Input::Drawn);
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     let rows = drawn(state);
     let found = rows.iter().enumerate().find_map(|(row, line)| {
         let at = line.find(words)?;
@@ -271,11 +271,11 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
     // The agent's text looks like a button, but it is drawn as the agent's text and is not one.
     let words = text("a approve once Enter confirms");
     let mut state = deciding(120, 50, &words);
-    state.update(Input::Time(state.now_millis + 5_000));
+    state.update(Input::Time(state.clock.now_millis + 5_000));
     let rows = drawn(&state);
     let row = rows.iter().position(|line| line.contains("agent's words, not checked")).unwrap();
     for column in 0..120 {
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         let click = Input::Click { column, row: u16::try_from(row).unwrap() };
         assert!(state.update(click).is_empty());
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
@@ -295,9 +295,9 @@ fn a_decision_of_which_no_line_has_room_takes_not_even_a_no() {
     // On the first size the answers take all the room, on the second nothing is drawn; the third has room.
     for (width, height, taken) in [(40, 10, false), (39, 30, false), (80, 24, true)] {
         let mut state = deciding(width, height, &text("Buy UNI"));
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         state.update(Input::Key(Key::char('r')));
-        let Some(crate::state::Layer::Decision(decision)) = state.layers.last() else { panic!() };
+        let Some(crate::state::Layer::Decision(decision)) = state.display.layers.last() else { panic!() };
         assert_eq!(decision.picked.is_some(), taken, "{width}×{height}\n{}", drawn(&state).join("\n"));
     }
 }
@@ -320,7 +320,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     let (column, row) = place(&state, "a approve once");
     let next = place(&state, "s approve similar").0;
     for column in column + 16..next - 1 {
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         state.update(Input::Click { column, row });
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
     }
@@ -329,7 +329,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     let (column, row) = place(&state, "Letter picks, Enter confirms");
     let next = place(&state, "picked: approve once").0;
     for column in column + 29..next - 1 {
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         assert!(state.update(Input::Click { column, row }).is_empty(), "column {column}");
     }
     assert!(drawn(&state).join("\n").contains("picked: approve once"));
@@ -343,7 +343,7 @@ fn a_click_marks_nothing_as_read_that_is_not_on_the_screen() {
     state.update(Input::Drawn);
     let rows = drawn(&state);
     let row = rows.iter().rposition(|line| line.contains("│ ! [ ] trap")).unwrap();
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     state.update(Input::Click { column: 20, row: u16::try_from(row).unwrap() });
     state.update(Input::Key(Key::char('d')));
     assert!(drawn(&state).join("\n").contains("! [ ] first buy of UNI"));
@@ -355,7 +355,7 @@ fn what_waits_is_opened_by_its_words_and_not_by_what_stands_below_them() {
     news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     let (column, _) = place(&state, "WAITS FOR YOU");
     for row in 30..36 {
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         state.update(Input::Click { column, row });
         assert!(!drawn(&state).join("\n").contains("DECISION"), "row {row}");
     }
@@ -369,12 +369,12 @@ fn on_a_terminal_that_is_too_small_no_click_leaves() {
         code: crossterm::event::KeyCode::Char('c'),
         modifiers: crossterm::event::KeyModifiers::CONTROL,
     }));
-    assert!(matches!(state.layers.last(), Some(crate::state::Layer::Quit { .. })));
+    assert!(matches!(state.display.layers.last(), Some(crate::state::Layer::Quit { .. })));
     for (column, row) in (0..39).flat_map(|column| (0..20).map(move |row| (column, row))) {
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         assert!(state.update(Input::Click { column, row }).is_empty(), "{column}, {row}");
     }
-    assert!(!state.layers.is_empty() && !state.leaving);
+    assert!(!state.display.layers.is_empty() && !state.session.leaving);
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn the_click_that_brings_the_terminal_to_the_front_presses_nothing() {
     let click = Input::Click { column: u16::try_from(column).unwrap(), row: 0 };
     state.update(click.clone());
     assert!(!drawn(&state).join("\n").contains("DECISION"));
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     state.update(click);
     assert!(drawn(&state).join("\n").contains("DECISION"));
 }
@@ -401,7 +401,7 @@ fn the_hint_line_and_the_tabs_can_be_clicked() {
         assert!(!drawn(&state).join("\n").contains("Keys and terms"));
         click(&mut state, if width < 100 { "1-8 Live" } else { "4 Portfolio" });
         let next = if width < 100 { ScreenId::Trade } else { ScreenId::Portfolio };
-        assert_eq!(state.screen, next, "{width}×{height}");
+        assert_eq!(state.display.screen, next, "{width}×{height}");
     }
 }
 
@@ -410,7 +410,7 @@ fn a_waiting_decision_calls_only_where_that_is_wanted() {
     use crate::state::{Attention, Effect};
     for (attention, called) in [(Attention::None, 0), (Attention::Bell, 1), (Attention::Notify, 1)] {
         let mut state = running(120, 40, &text("Selling."));
-        state.attention = attention;
+        state.options.attention = attention;
         let asked = News::Questions(Arc::new(vec![question(&text("Buy UNI"))]));
         let effects = state.update(Input::News(Box::new(asked.clone())));
         assert_eq!(effects.iter().filter(|one| **one == Effect::Attention(attention)).count(), called);
@@ -424,8 +424,8 @@ fn every_other_screen_is_drawn_or_said_to_be_absent() {
     let mut state = running(120, 40, &text("Selling."));
     for screen in ScreenId::ALL {
         state.update(Input::Key(Key::char(screen.digit())));
-        let there = state.screens.get(screen).is_some();
-        assert_eq!(state.screen == screen, there, "{screen:?}");
+        let there = state.display.screens.get(screen).is_some();
+        assert_eq!(state.display.screen == screen, there, "{screen:?}");
         drawn(&state);
     }
 }
@@ -464,11 +464,11 @@ fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
     state.update(Input::Time(machine + day));
     assert!(state.told_millis() < own + 10_000);
     // Guard times still follow the machine's clock.
-    assert_eq!(state.now_millis, machine + day);
+    assert_eq!(state.clock.now_millis, machine + day);
     // A recording made a minute ago is displayed in its own time too.
     let mut state = at_own_time(machine, machine - 60_000, machine - 58_000);
     assert_eq!(state.told_millis(), machine);
-    state.page.network.as_mut().unwrap().money = Money::Replay;
+    state.session.page.network.as_mut().unwrap().money = Money::Replay;
     news(&mut state, News::Events(vec![]));
     assert_eq!(state.told_millis(), machine - 58_000);
     // An advanced chain or a night without events does not make another time.
@@ -488,10 +488,10 @@ fn a_key_typed_ahead_cancels_no_orders_on_leaving() {
     assert!(drawn(&state).join("\n").contains("Quit Bardo?"));
     assert!(state.update(Input::Key(Key::char('c'))).is_empty(), "typed before it was seen");
     assert!(!drawn(&state).join("\n").contains("Picked: "));
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     assert!(state.update(Input::Key(Key::char('c'))).is_empty(), "a letter alone cancels nothing");
     assert!(drawn(&state).join("\n").contains("Picked: cancel orders and quit."));
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     let effects = state.update(Input::Key(Key::plain(crossterm::event::KeyCode::Enter)));
     assert!(matches!(effects.as_slice(), [crate::state::Effect::Send(_)]), "{effects:?}");
 }
@@ -522,7 +522,7 @@ proptest! {
         let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH"));
         let mut shown = String::new();
         let mut press = |state: &mut State, key: Key| {
-            state.update(Input::Time(state.now_millis + 1_000));
+            state.update(Input::Time(state.clock.now_millis + 1_000));
             let effects = state.update(Input::Key(key));
             shown.push_str(&drawn(state).join("\n"));
             state.update(Input::Drawn);
@@ -547,7 +547,7 @@ proptest! {
             let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH"));
             let mut last = Vec::new();
             for key in [' '].into_iter().chain(std::iter::repeat_n('j', 120)).chain(['a', '\n']) {
-                state.update(Input::Time(state.now_millis + 1_000));
+                state.update(Input::Time(state.clock.now_millis + 1_000));
                 let key = if key == '\n' { Key::plain(crossterm::event::KeyCode::Enter) } else { Key::char(key) };
                 last = state.update(Input::Key(key));
                 state.update(Input::Drawn);

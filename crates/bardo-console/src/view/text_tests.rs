@@ -60,8 +60,8 @@ fn grant(left: &str) -> GrantState {
 
 /// Applies events of one call, or of none, in order.
 pub(super) fn tell(state: &mut State, call: Option<CallId>, kinds: Vec<EventKind>) {
-    let first = state.feed.last + 1;
-    let at = state.now_millis;
+    let first = state.session.feed.last + 1;
+    let at = state.clock.now_millis;
     let event = |(seq, kind)| Arc::new(Event { seq, at, golem_id: "ada".parse().unwrap(), call_id: call, kind });
     news(state, News::Events((first..).zip(kinds).map(event).collect()));
 }

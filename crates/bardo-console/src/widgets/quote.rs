@@ -39,7 +39,7 @@ pub struct Hop {
 }
 
 /// Quote as returned by a tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Quote {
     /// Amount paid, in whole tokens.
     pub amount_in: SafeText,

@@ -68,7 +68,7 @@ fn deciding() -> State {
 }
 
 fn wait(state: &mut State, millis: u64) {
-    state.update(Input::Time(state.now_millis + millis));
+    state.update(Input::Time(state.clock.now_millis + millis));
 }
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
@@ -93,7 +93,7 @@ fn sent(effects: &[Effect]) -> Vec<Command> {
 }
 
 fn picked(state: &State) -> Option<AnswerKind> {
-    match state.layers.last() {
+    match state.display.layers.last() {
         Some(Layer::Decision(decision)) => decision.picked,
         other => panic!("no decision but {other:?}"),
     }
@@ -110,7 +110,7 @@ fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_no
     // Keys that only clear a text or close a layer release nothing.
     wait(&mut state, CALM);
     assert!(press(&mut state, control('c')).is_empty());
-    assert!(matches!(state.layers.last(), Some(Layer::Hold { .. })));
+    assert!(matches!(state.display.layers.last(), Some(Layer::Hold { .. })));
     let done = sent(&press(&mut state, enter()));
     assert!(matches!(done[..], [Command::Raise { level: StopLevel::Halt, .. }]), "{done:?}");
     // The stop also works in the text field of an approval dialog.
@@ -123,10 +123,10 @@ fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_no
 #[test]
 fn a_yes_typed_ahead_confirms_nothing() {
     let mut state = console();
-    let since = state.now_millis;
+    let since = state.clock.now_millis;
     let command = Box::new(Command::RevokeGrant { number: 1 });
     let title = SafeText::clean("Revoke?", 20);
-    state.layers.push(Layer::Confirm { title, command, since, picked: false });
+    state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
     // A key typed ahead or too soon after another chooses nothing, and Enter alone confirms nothing.
     for calm in [0, GUARD_MILLIS - 1] {
         wait(&mut state, calm);
@@ -146,7 +146,7 @@ fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead
     let asked = || {
         let mut state = console();
         press(&mut state, control('c'));
-        assert!(matches!(state.layers.last(), Some(Layer::Quit { picked: false, .. })));
+        assert!(matches!(state.display.layers.last(), Some(Layer::Quit { picked: false, .. })));
         state
     };
     let mut state = asked();
@@ -193,7 +193,7 @@ fn a_paste_an_unbound_key_and_a_click_beside_all_guard_a_decision_anew() {
 fn a_console_that_only_watches_answers_nothing() {
     for watch_only in [false, true] {
         let mut state = deciding();
-        state.watch_only = watch_only;
+        state.options.watch_only = watch_only;
         press(&mut state, Key::char('r'));
         wait(&mut state, CALM);
         let answered = !sent(&press(&mut state, enter())).is_empty();
@@ -223,7 +223,7 @@ fn what_was_picked_before_another_size_is_not_done_before_it_is_drawn_again() {
     let mut state = deciding();
     press(&mut state, Key::char('r'));
     wait(&mut state, CALM);
-    let size = state.size;
+    let size = state.display.size;
     state.update(Input::Resize(ratatui::layout::Size { width: size.width - 1, ..size }));
     assert!(sent(&press(&mut state, enter())).is_empty());
     state.update(Input::Drawn);
@@ -240,19 +240,19 @@ fn a_letter_that_a_text_does_not_take_is_no_key_of_the_page() {
     for letter in std::iter::repeat_n('x', 80).chain(['q', '1', 'p']) {
         assert!(press(&mut state, Key::char(letter)).is_empty(), "{letter}");
     }
-    assert_eq!((state.screen, state.layers.len()), (ScreenId::Orders, 0));
+    assert_eq!((state.display.screen, state.display.layers.len()), (ScreenId::Orders, 0));
 }
 
 #[test]
 fn a_paste_reaches_only_what_is_on_top() {
     let mut state = console();
     press(&mut state, Key::char(':'));
-    state.layers.push(Layer::Help { offset: 0, of: Context::Page });
+    state.display.layers.push(Layer::Help { offset: 0, of: Context::Page });
     state.update(Input::Paste(SafeText::clean("halt", 10)));
-    assert_eq!(state.prompt.as_ref().map(|field| field.text().to_owned()), Some(String::new()));
-    state.layers.clear();
+    assert_eq!(state.display.prompt.as_ref().map(|field| field.text().to_owned()), Some(String::new()));
+    state.display.layers.clear();
     state.update(Input::Paste(SafeText::clean("halt", 10)));
-    assert_eq!(state.prompt.as_ref().map(|field| field.text().to_owned()), Some("halt".to_owned()));
+    assert_eq!(state.display.prompt.as_ref().map(|field| field.text().to_owned()), Some("halt".to_owned()));
 }
 
 #[test]
@@ -262,13 +262,15 @@ fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() 
     for key in [Key::char('p'), Key::char(':'), Key::char('2'), control('p')] {
         assert!(press(&mut state, key).is_empty(), "{key:?}");
     }
-    assert!(state.prompt.is_none() && state.layers.is_empty() && state.screen == ScreenId::Live);
+    assert!(
+        state.display.prompt.is_none() && state.display.layers.is_empty() && state.display.screen == ScreenId::Live
+    );
     assert!(matches!(sent(&press(&mut state, Key::char('!')))[..], [Command::Leave(LeaveMode::Now)]));
     for may_suspend in [true, false] {
         let mut state = console();
-        state.may_suspend = may_suspend;
+        state.options.may_suspend = may_suspend;
         assert_eq!(press(&mut state, control('z')).contains(&Effect::Suspend), may_suspend);
-        assert_eq!(state.notice.is_some(), !may_suspend);
+        assert_eq!(state.display.notice.is_some(), !may_suspend);
     }
 }
 
@@ -290,7 +292,7 @@ fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
         let mut state = console();
         keys.iter().for_each(|key| drop(press(&mut state, *key)));
         assert!(!leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
-        assert!(state.layers.is_empty() && !state.leaving, "{keys:?}");
+        assert!(state.display.layers.is_empty() && !state.session.leaving, "{keys:?}");
         assert!(leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
     }
     // In a text field, the key is text.
@@ -298,20 +300,20 @@ fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
     for key in [Key::char('3'), Key::char('/'), Key::char('q')] {
         assert!(!leaves(&press(&mut state, key)));
     }
-    assert!(state.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
+    assert!(state.display.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
 }
 
 #[test]
 fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_base() {
-    let quits = |state: &State| matches!(state.layers.last(), Some(Layer::Quit { .. }));
-    let typing = |state: &State| state.screens.get(state.screen).is_some_and(|view| view.takes_text());
+    let quits = |state: &State| matches!(state.display.layers.last(), Some(Layer::Quit { .. }));
+    let typing = |state: &State| state.display.screens.get(state.display.screen).is_some_and(|view| view.takes_text());
     let mut state = console();
     for key in [Key::char('3'), Key::char('/'), Key::char('x'), control('c')] {
         assert!(press(&mut state, key).is_empty());
     }
-    assert!(typing(&state) && !state.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
+    assert!(typing(&state) && !state.display.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
     press(&mut state, control('c'));
-    assert!(!typing(&state) && state.layers.is_empty());
+    assert!(!typing(&state) && state.display.layers.is_empty());
     press(&mut state, control('c'));
     assert!(quits(&state));
     // The palette and the prompt behave the same.
@@ -322,7 +324,7 @@ fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_ba
         press(&mut state, control('c'));
         assert_eq!(state.context(), Context::Typing, "{opens}: only what was typed is gone");
         press(&mut state, control('c'));
-        assert!(state.layers.is_empty() && state.prompt.is_none(), "{opens}");
+        assert!(state.display.layers.is_empty() && state.display.prompt.is_none(), "{opens}");
         press(&mut state, control('c'));
         assert!(quits(&state), "{opens}");
     }
@@ -333,8 +335,8 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
     let confirm = || {
         let mut state = console();
         let command = Box::new(Command::RevokeGrant { number: 1 });
-        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
-        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
+        state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
         state
     };
     let after = |key: Key| {
@@ -344,7 +346,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
     };
     let call_details = || {
         let mut state = console();
-        state.layers.push(Layer::CallDetails(Box::new(CallDetails::new(CallId::new(1)))));
+        state.display.layers.push(Layer::CallDetails(Box::new(CallDetails::new(CallId::new(1)))));
         state
     };
     // Each dialog with a key that would act in it.
@@ -359,7 +361,10 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
         wait(&mut state, CALM);
         for asks in [Key::char('?'), Key::plain(KeyCode::F(1))] {
             assert!(press(&mut state, asks).is_empty(), "{context:?}");
-            assert!(matches!(state.layers.last(), Some(Layer::Help { of, .. }) if *of == context), "{context:?}");
+            assert!(
+                matches!(state.display.layers.last(), Some(Layer::Help { of, .. }) if *of == context),
+                "{context:?}"
+            );
             assert!(state.rows(context).any(|row| row.context == context && row.keys.contains(&key)), "{context:?}");
             state.update(Input::Drawn);
             wait(&mut state, CALM);
@@ -371,7 +376,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
             assert_eq!(state.context(), context);
             // The layer that became visible has a new guard time.
             assert!(press(&mut state, key).is_empty(), "{context:?}");
-            let picked = match state.layers.last() {
+            let picked = match state.display.layers.last() {
                 Some(Layer::Decision(decision)) => decision.picked.is_some(),
                 Some(Layer::Quit { picked, .. } | Layer::Confirm { picked, .. }) => *picked,
                 Some(Layer::Hold { .. } | Layer::CallDetails(_)) => false,
@@ -389,8 +394,8 @@ fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
     let confirm = || {
         let mut state = console();
         let command = Box::new(Command::RevokeGrant { number: 1 });
-        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
-        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
+        state.display.layers.push(Layer::Confirm { title, command, since, picked: false });
         state
     };
     let quit = || {
@@ -429,12 +434,12 @@ fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew
     for (layer, ends) in over {
         let mut state = console();
         let command = Box::new(Command::RevokeGrant { number: 1 });
-        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
-        state.layers.push(Layer::Confirm { title, command, since, picked: true });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.clock.now_millis);
+        state.display.layers.push(Layer::Confirm { title, command, since, picked: true });
         wait(&mut state, CALM);
-        state.layers.push(layer.clone());
+        state.display.layers.push(layer.clone());
         assert!(press(&mut state, ends).is_empty());
-        assert_eq!(state.layers.len(), 1, "{layer:?}");
+        assert_eq!(state.display.layers.len(), 1, "{layer:?}");
         assert!(press(&mut state, enter()).is_empty(), "{layer:?}");
         wait(&mut state, CALM);
         assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{layer:?}");
@@ -453,14 +458,17 @@ fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
         press(&mut state, Key::char(letter));
     }
     news(&mut state, News::Questions(Arc::new(vec![])));
-    let (screen, frozen) = (state.screen, state.frozen.is_some());
+    let (screen, frozen) = (state.display.screen, state.display.frozen.is_some());
     // Keys that were still coming: letters, the Enter that would have sent them, and more letters.
     for key in REASON.chars().map(Key::char).chain([enter()]).chain(REASON.chars().map(Key::char)) {
         assert!(press(&mut state, key).is_empty(), "{key} did something");
         assert_eq!(state.context(), Context::Ended, "{key} closed the dialog");
     }
-    assert_eq!((state.screen, state.frozen.is_some(), state.prompt.is_some()), (screen, frozen, false));
-    let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("the dialog is gone") };
+    assert_eq!(
+        (state.display.screen, state.display.frozen.is_some(), state.display.prompt.is_some()),
+        (screen, frozen, false)
+    );
+    let Some(Layer::Decision(decision)) = state.display.layers.last() else { panic!("the dialog is gone") };
     let typed = decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
     assert_eq!(typed.as_deref(), Some("gas is hi"), "what was typed is lost");
     // Neither Enter nor Esc closes the dialog within the guard time; the stop works at once.
@@ -471,13 +479,17 @@ fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
     press(&mut state, Key::plain(KeyCode::Esc));
     wait(&mut state, CALM);
     press(&mut state, enter());
-    assert!(!state.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))), "{:?}", state.layers);
+    assert!(
+        !state.display.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))),
+        "{:?}",
+        state.display.layers
+    );
 }
 
 #[test]
 fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back() {
     let mut state = deciding();
-    let questions = Arc::clone(&state.questions);
+    let questions = Arc::clone(&state.session.questions);
     news(&mut state, News::Questions(Arc::new(vec![])));
     news(&mut state, News::Questions(questions));
     for key in ['a', 'r', 'h'] {
@@ -486,13 +498,13 @@ fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back(
     }
     wait(&mut state, CALM);
     assert!(press(&mut state, enter()).is_empty(), "an ended dialog answered");
-    assert!(state.layers.is_empty());
+    assert!(state.display.layers.is_empty());
 }
 
 /// Text of the screen as drawn.
 fn screen(state: &State) -> String {
     let theme = crate::theme::Theme::load("dark", None).unwrap().0;
-    let area = ratatui::layout::Rect::new(0, 0, state.size.width, state.size.height);
+    let area = ratatui::layout::Rect::new(0, 0, state.display.size.width, state.display.size.height);
     let mut buffer = ratatui::buffer::Buffer::empty(area);
     crate::view::draw(state, &theme, area, &mut buffer);
     let rows = buffer.content.chunks(usize::from(area.width));
@@ -504,8 +516,8 @@ fn screen(state: &State) -> String {
 fn held(state: &State) -> Question {
     let sample = crate::widgets::samples::question();
     let About::Action(mut action) = sample.about else { panic!("{:?}", sample.about) };
-    let until = state.now_millis + 60_000;
-    (action.valid_since, action.valid_until, action.words) = (state.now_millis, until, None);
+    let until = state.clock.now_millis + 60_000;
+    (action.valid_since, action.valid_until, action.words) = (state.clock.now_millis, until, None);
     Question {
         key: QuestionKey::Action(action.permit),
         number: OFFER_NUMBER,
@@ -552,7 +564,7 @@ fn an_action_by_hand_is_decided_in_the_agents_dialog_by_the_agents_keys() {
     );
     // Once the session has begun the execution, the offer is not held here any more.
     news(&mut state, News::Began { ticket: 7, call_id: CallId::new(1) });
-    assert!(state.offer.is_none());
+    assert!(state.session.offer.is_none());
 }
 
 #[test]
@@ -570,12 +582,12 @@ fn an_action_by_hand_whose_time_is_over_looks_so_and_swallows_keys() {
         assert!(press(&mut state, key).is_empty(), "{key} did something");
         assert_eq!(state.context(), Context::Ended);
     }
-    assert!(state.offer.is_none());
+    assert!(state.session.offer.is_none());
     // The offer cannot be opened again.
     wait(&mut state, CALM);
     press(&mut state, enter());
     state.open_offer();
-    assert!(state.layers.is_empty());
+    assert!(state.display.layers.is_empty());
 }
 
 #[test]
@@ -586,7 +598,7 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     assert!(!screen(&state).contains("FOR YOU"), "a preview asks nothing yet");
     state.open_offer();
     press(&mut state, Key::plain(KeyCode::Esc));
-    assert!(state.layers.is_empty());
+    assert!(state.display.layers.is_empty());
     for size in [Size { width: 120, height: 40 }, Size { width: 80, height: 24 }] {
         state.update(Input::Resize(size));
         let shown = screen(&state);
@@ -598,7 +610,7 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     let other = Question { number: 4, ..crate::widgets::samples::question() };
     for (questions, waiting) in [(vec![other], 2), (vec![], 1)] {
         news(&mut state, News::Questions(Arc::new(questions)));
-        assert_eq!(state.questions.len(), waiting);
+        assert_eq!(state.session.questions.len(), waiting);
     }
     press(&mut state, Key::char('a'));
     assert!(screen(&state).contains("YOUR DECISION"), "{}", screen(&state));
@@ -606,14 +618,14 @@ fn a_decision_of_ones_own_that_is_put_off_waits_among_the_others_and_a_opens_it_
     wait(&mut state, 60_000);
     assert!(!screen(&state).contains("FOR YOU"), "{}", screen(&state));
     press(&mut state, Key::char('a'));
-    assert!(state.layers.is_empty(), "its time is over");
+    assert!(state.display.layers.is_empty(), "its time is over");
 }
 
 #[test]
 fn an_action_by_hand_on_paper_says_so_and_ends_with_paper_mode() {
     let (mut state, question) = offered();
     news(&mut state, News::Offered { ticket: 8, question: Box::new(Question { money: Money::Paper, ..question }) });
-    assert!(state.offer.is_none(), "it is for other money than there is here");
+    assert!(state.session.offer.is_none(), "it is for other money than there is here");
     assert_eq!(state.context(), Context::Ended);
 }
 
@@ -622,11 +634,11 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     let mut state = console();
     state.update(Input::Resize(Size { width: 80, height: 24 }));
     let sample = crate::widgets::samples::question();
-    let ends_at = Some(state.now_millis + 252_000);
+    let ends_at = Some(state.clock.now_millis + 252_000);
     news(&mut state, News::Questions(Arc::new(vec![Question { ends_at, ..sample }])));
     press(&mut state, Key::char('a'));
     state.update(Input::Drawn);
-    let unseen = |state: &State| match state.layers.last() {
+    let unseen = |state: &State| match state.display.layers.last() {
         Some(Layer::Decision(decision)) => decision.unseen(),
         other => panic!("{other:?}"),
     };
@@ -682,7 +694,7 @@ fn a_key_that_came_too_soon_is_counted_down() {
         wait(&mut state, millis);
         assert!(screen(&state).contains(words), "{words}\n{}", screen(&state));
         let next = state.next_change_millis().unwrap();
-        assert!(next <= state.now_millis + 100, "it stands still");
+        assert!(next <= state.clock.now_millis + 100, "it stands still");
     }
     wait(&mut state, 150);
     assert!(!screen(&state).contains("too soon"), "{}", screen(&state));
@@ -693,7 +705,7 @@ fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
     let mut state = console();
     press(&mut state, control('c'));
     assert!(!leaves(&press(&mut state, control('c'))), "typed ahead");
-    assert!(matches!(state.layers.last(), Some(Layer::Quit { .. })));
+    assert!(matches!(state.display.layers.last(), Some(Layer::Quit { .. })));
     wait(&mut state, GUARD_MILLIS);
     let done = sent(&press(&mut state, control('c')));
     assert!(matches!(done[..], [Command::Leave(LeaveMode::Finish)]), "{done:?}");
@@ -702,8 +714,8 @@ fn ctrl_c_in_the_question_about_leaving_leaves_but_not_typed_ahead() {
 /// Input with one event of the agent, at the current time.
 fn event(state: &State, kind: bardo_base::fabric::EventKind) -> Input {
     let event = bardo_base::fabric::Event {
-        seq: state.feed.last + 1,
-        at: state.now_millis,
+        seq: state.session.feed.last + 1,
+        at: state.clock.now_millis,
         golem_id: "ada".parse().unwrap(),
         call_id: None,
         kind,
@@ -721,16 +733,16 @@ fn the_first_words_after_the_operators_own_stand_beside_the_prompt() {
     let mut state = console();
     let first = event(&state, thought("nothing was asked"));
     state.update(first);
-    assert_eq!(state.notice, None);
+    assert_eq!(state.display.notice, None);
     for key in [Key::char(':'), Key::char('h'), Key::char('o'), Key::char('w'), enter()] {
         press(&mut state, key);
     }
     let answer = event(&state, thought("I did not understand"));
     state.update(answer);
-    assert_eq!(state.notice.as_ref().map(SafeText::as_str), Some("I did not understand"));
+    assert_eq!(state.display.notice.as_ref().map(SafeText::as_str), Some("I did not understand"));
     let later = event(&state, thought("another matter"));
     state.update(later);
-    assert_eq!(state.notice.as_ref().map(SafeText::as_str), Some("I did not understand"));
+    assert_eq!(state.display.notice.as_ref().map(SafeText::as_str), Some("I did not understand"));
 }
 
 #[test]
@@ -781,7 +793,7 @@ fn a_form_that_is_taller_than_the_screen_shows_the_field_that_has_the_keys() {
     let to_read = Vec::new();
     news(&mut state, News::Questions(Arc::new(vec![Question { needs_password: true, to_read, ..sample }])));
     press(&mut state, Key::char('a'));
-    let Some(Layer::Decision(decision)) = state.layers.last_mut() else { panic!("no decision") };
+    let Some(Layer::Decision(decision)) = state.display.layers.last_mut() else { panic!("no decision") };
     let fields = (0..12).map(|_| ("a field of many", TextField::default())).chain([("the last", TextField::default())]);
     decision.picked = Some(AnswerKind::Similar);
     decision.form = Some(super::super::decision::AnswerForm { fields: fields.collect(), at: 12 });
@@ -836,12 +848,12 @@ fn asks(state: &State) -> Input {
         permit_id: bardo_base::id::PermitId::random(),
         title: SafeText::clean("Swap 0.25 WETH", 20),
         reasons: vec![],
-        lapses_at: state.now_millis + 60_000,
+        lapses_at: state.clock.now_millis + 60_000,
         passes_by_itself: false,
     };
     let event = Event {
-        seq: state.feed.last + 1,
-        at: state.now_millis,
+        seq: state.session.feed.last + 1,
+        at: state.clock.now_millis,
         golem_id: "ada".parse().unwrap(),
         call_id: Some(CallId::new(9)),
         kind: EventKind::ApprovalRequested(requested),
@@ -851,7 +863,7 @@ fn asks(state: &State) -> Input {
 
 #[test]
 fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes() {
-    let opened = |state: &State| matches!(state.layers.last(), Some(Layer::Decision(_)));
+    let opened = |state: &State| matches!(state.display.layers.last(), Some(Layer::Decision(_)));
     let question = || News::Questions(Arc::new(vec![crate::widgets::samples::question()]));
     let awaiting = || {
         let mut state = console();
@@ -860,13 +872,13 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
         press(&mut state, Key::char('a'));
         state
     };
-    let notice = |state: &State| state.notice.as_ref().map(ToString::to_string).unwrap_or_default();
+    let notice = |state: &State| state.display.notice.as_ref().map(ToString::to_string).unwrap_or_default();
 
     let mut state = awaiting();
     assert!(notice(&state).contains("as soon as"), "{}", notice(&state));
     wait(&mut state, 400);
     news(&mut state, question());
-    assert!(opened(&state), "the key is lost: {:?}", state.notice);
+    assert!(opened(&state), "the key is lost: {:?}", state.display.notice);
     // The dialog is guarded like any other.
     state.update(Input::Drawn);
     assert!(press(&mut state, Key::char('a')).is_empty() && picked(&state).is_none());

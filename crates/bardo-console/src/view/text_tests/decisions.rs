@@ -54,7 +54,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
     // A different trade is not linked to an earlier offer.
     let other = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "1", "chain": "ethereum" });
     tell(&mut state, Some(CallId::new(3)), vec![start("uniswap_execute_swap", other), offer("7")]);
-    assert!(state.feed.calls.back().is_some_and(|call| call.before.is_none()));
+    assert!(state.session.feed.calls.back().is_some_and(|call| call.before.is_none()));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
             leaves_usd: None,
         })
     };
-    let now = state.now_millis;
+    let now = state.clock.now_millis;
     let begun = || start("uniswap_execute_swap", samples::swap_params());
     tell(&mut state, Some(CallId::new(1)), vec![begun(), offer(now + 48_000)]);
     key(&mut state, '5');
@@ -130,7 +130,7 @@ fn a_card_names_what_leaves_the_wallet_and_whose_time_runs() {
         permit_id: PermitId::random(),
         simulation_hash: B256::repeat_byte(3),
         expected_outcome: text("Swap 0.36 WETH for >= 155.75 UNI"),
-        expires_at: state.now_millis + 41_000,
+        expires_at: state.clock.now_millis + 41_000,
         notify: false,
         changes: Vec::new(),
         least_out: None,

@@ -46,7 +46,7 @@ fn the_bare_word_scenario_opens_the_palette_and_restart_plays_the_show_again() {
     assert!(typed(&mut state, "restart").is_empty());
     assert!(shown(&state).contains("no scenario is running"));
     assert!(typed(&mut state, "scenario").is_empty(), "nothing is said to the Golem");
-    assert!(matches!(state.layers.last(), Some(Layer::Palette { .. })));
+    assert!(matches!(state.display.layers.last(), Some(Layer::Palette { .. })));
     let words = shown(&state);
     assert!(words.contains("scenario first-tour") && words.contains("scenario price-moved"), "{words}");
     for letter in "price".chars() {
@@ -72,19 +72,19 @@ fn the_help_lists_a_key_only_where_it_does_something() {
             // The screen does not handle actions that are not listed.
             if !screen.does(action) {
                 let body = state.body();
-                let mut screens = std::mem::take(&mut state.screens);
+                let mut screens = std::mem::take(&mut state.display.screens);
                 let known = state.known();
                 let acts = screens.get_mut(screen).and_then(|view| view.act(action, &known, body));
                 assert!(acts.is_none(), "{screen:?} {action:?}");
-                state.screens = screens;
+                state.display.screens = screens;
             }
         }
         assert!(!listed(&state, Action::ReplayStep), "only a recording is stepped through");
     }
     assert!(!ScreenId::Logs.does(Action::NextPanel) && !ScreenId::Trade.does(Action::NextMatch));
-    let mut network = state.page.network.clone().unwrap();
+    let mut network = state.session.page.network.clone().unwrap();
     network.money = Money::Replay;
-    state.page.network = Some(network);
+    state.session.page.network = Some(network);
     assert!(listed(&state, Action::ReplayStep));
 }
 
@@ -107,7 +107,7 @@ fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
     let mut live = running(120, 40, &text("Selling."));
     offered(&mut live, &acts);
     let mut watching = running(120, 40, &text("Selling."));
-    watching.watch_only = true;
+    watching.options.watch_only = true;
     offered(&mut watching, &[Action::Hold, Action::Decide, Action::Verify]);
     watching.update(Input::Key(Key::char('1')));
     assert!(!shown(&watching).contains("p pause") && shown(&watching).contains("Ctrl-X STOP"), "{}", shown(&watching));
@@ -115,15 +115,15 @@ fn a_recording_and_a_console_that_watches_offer_no_key_that_does_nothing() {
     assert!(shown(&watching).contains("read-only"), "{}", shown(&watching));
 
     let mut replay = running(120, 40, &text("Selling."));
-    let mut network = replay.page.network.clone().unwrap();
+    let mut network = replay.session.page.network.clone().unwrap();
     network.money = Money::Replay;
-    replay.page.network = Some(network);
+    replay.session.page.network = Some(network);
     offered(&mut replay, &[Action::Pause]);
     replay.update(Input::Key(Key::char('1')));
     let words = shown(&replay);
     assert!(!words.contains("STOP") && !words.contains("a decide") && words.contains("p pause"), "{words}");
     replay.update(control('x'));
-    assert!(replay.layers.is_empty() && shown(&replay).contains("nothing to stop"), "{}", shown(&replay));
+    assert!(replay.display.layers.is_empty() && shown(&replay).contains("nothing to stop"), "{}", shown(&replay));
 }
 
 #[test]
@@ -173,7 +173,7 @@ pub(in crate::view) fn revoking(width: u16, height: u16) -> State {
         let pressed = if letter == '\t' { Key::plain(KeyCode::Tab) } else { Key::char(letter) };
         state.update(Input::Key(pressed));
     }
-    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Time(state.clock.now_millis + 1_000));
     state
 }
 
@@ -192,7 +192,7 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     );
     // Presses a key after the guard time, which each key restarts.
     let calmly = |state: &mut State, pressed: Key| {
-        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Time(state.clock.now_millis + 1_000));
         revoked(state.update(Input::Key(pressed)))
     };
     assert_eq!(calmly(&mut state, Key::plain(KeyCode::Enter)), None);
@@ -203,9 +203,9 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     // In read-only mode, the dialog is not opened.
     let mut state = revoking(120, 40);
     state.update(Input::Key(Key::plain(KeyCode::Esc)));
-    state.watch_only = true;
+    state.options.watch_only = true;
     key(&mut state, 'x');
-    assert!(state.layers.is_empty() && shown(&state).contains("read-only"), "{}", shown(&state));
+    assert!(state.display.layers.is_empty() && shown(&state).contains("read-only"), "{}", shown(&state));
 }
 
 /// Console with a screen's own dialog about an allowance, with the revocation chosen and past the guard time.
@@ -239,12 +239,12 @@ fn picked_to_take_back() -> State {
 }
 
 fn calm(state: &mut State) {
-    state.update(Input::Time(state.now_millis + 2_000));
+    state.update(Input::Time(state.clock.now_millis + 2_000));
 }
 
 /// Clicks on the first position in the top lines that satisfies `wanted`.
 fn click_where(state: &mut State, wanted: impl Fn(&State, Position) -> bool) {
-    let places = (0..2).flat_map(|y| (0..state.size.width).map(move |x| Position { x, y }));
+    let places = (0..2).flat_map(|y| (0..state.display.size.width).map(move |x| Position { x, y }));
     let Position { x: column, y: row } = { places }.find(|at| wanted(state, *at)).unwrap();
     state.update(Input::Click { column, row });
 }
@@ -259,13 +259,13 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
     };
     let decide = |state: &mut State| {
         click_where(state, crate::view::waiting_at);
-        assert!(matches!(state.layers.last(), Some(Layer::Decision(_))));
+        assert!(matches!(state.display.layers.last(), Some(Layer::Decision(_))));
         state.update(Input::Drawn);
         calm(state);
     };
     let go = |state: &mut State, to: ScreenId| {
         click_where(state, move |state, at| crate::view::tab_at(state, at) == Some(to));
-        assert_eq!(state.screen, to);
+        assert_eq!(state.display.screen, to);
     };
     let nothing = |_: &mut State| {};
     let held = |state: &mut State| {
@@ -299,7 +299,7 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
     for (name, cover, at_once) in covers {
         let mut state = picked_to_take_back();
         cover(&mut state);
-        assert!(state.layers.is_empty(), "{name}");
+        assert!(state.display.layers.is_empty(), "{name}");
         assert_eq!(enter(&mut state), at_once, "{name}: an Enter right behind it");
         if !at_once {
             assert!(shown(&state).contains("too soon"), "{name}\n{}", shown(&state));

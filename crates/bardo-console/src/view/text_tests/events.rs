@@ -30,7 +30,7 @@ fn events_and_alerts_speak_the_words_of_the_screen() {
 fn a_story_is_told_in_words_and_names_a_call_once() {
     let mut state = running(120, 60, &text("Selling."));
     let told = |state: &mut State, tool, params: Value, kinds: Vec<EventKind>| {
-        let call = CallId::new(state.feed.last);
+        let call = CallId::new(state.session.feed.last);
         let mut all = vec![start(tool, params)];
         all.extend(kinds);
         let error = ToolFailed { error_code: ErrorCode::RoutingNoRoute, error_message: text("no pool"), checks: None };
@@ -83,12 +83,12 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
     let mut state = running(120, 40, &text("Selling."));
     news(&mut state, News::Snapshot(Arc::new(snapshot())));
     let full = |state: &mut State, change: &dyn Fn(&mut Snapshot)| {
-        let before = state.alerts.len();
+        let before = state.operator.alerts.len();
         let mut next = snapshot();
         change(&mut next);
         news(state, News::Snapshot(Arc::new(next.clone())));
         news(state, News::Snapshot(Arc::new(next)));
-        let said: Vec<String> = state.alerts.iter().skip(before).map(|alert| alert.text.to_string()).collect();
+        let said: Vec<String> = state.operator.alerts.iter().skip(before).map(|alert| alert.text.to_string()).collect();
         news(state, News::Snapshot(Arc::new(snapshot())));
         said
     };
@@ -125,7 +125,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
     let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card };
     let kinds = vec![start("token_approve", json!({ "token": "WETH" })), EventKind::ToolEnd(end)];
     tell(&mut state, Some(CallId::new(1)), kinds);
-    assert_eq!(state.feed.counts.gas_wei, U256::from(138_582_612_000_000_u64));
+    assert_eq!(state.session.feed.counts.gas_wei, U256::from(138_582_612_000_000_u64));
     let resolved = ApprovalResolved {
         permit_id: PermitId::random(),
         outcome: ApprovalOutcome::Refused,
@@ -138,7 +138,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
         EventKind::ToolEnd(end),
     ];
     tell(&mut state, Some(CallId::new(2)), kinds);
-    state.update(Input::Time(state.now_millis + 120_000));
+    state.update(Input::Time(state.clock.now_millis + 120_000));
     state.update(Input::Focus(true));
     let words = shown(&state);
     assert!(words.contains("0 trades") && words.contains("gas 0.0001386 ETH"), "{words}");
@@ -171,7 +171,7 @@ fn the_trades_file_holds_the_trade_from_whatever_screen() {
 #[test]
 fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
     let mut state = running(120, 40, &text("Selling."));
-    let (at, golem_id) = (state.now_millis, state.feed.lines[0].golem_id.clone());
+    let (at, golem_id) = (state.clock.now_millis, state.session.feed.lines[0].golem_id.clone());
     let event = |seq, kind| Arc::new(Event { seq, at, golem_id: golem_id.clone(), call_id: None, kind });
     let now = |seq: u64| {
         let now = GolemNow { now: text(&format!("Step {seq}.")), next: text(""), step: None, delegation: vec![] };
@@ -180,7 +180,7 @@ fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
     let gap = event(12, EventKind::FabricGap(FabricGap { missed: 2, first: 11 }));
     news(&mut state, News::Events(vec![now(10), gap]));
     // The missed events have been queried; the last one has the number of the gap.
-    state.feed.take_history(&[now(10), now(11), now(12), now(13)], 13);
+    state.session.feed.take_history(&[now(10), now(11), now(12), now(13)], 13);
     key(&mut state, '8');
     let under = |state: &State| {
         let row = drawn(state).into_iter().find(|row| row.contains('▸')).unwrap();

@@ -157,7 +157,7 @@ fn the_fall_shown_is_that_of_the_chain_closest_to_its_stop_loss() {
 fn a_recording_says_how_it_goes_whatever_key_is_pressed_and_never_that_something_runs() {
     for (width, height) in [(40, 24), (80, 24), (120, 40)] {
         let mut state = running(width, height, &text("Selling."));
-        state.page.network.as_mut().unwrap().money = Money::Replay;
+        state.session.page.network.as_mut().unwrap().money = Money::Replay;
         let at = |told, paused| News::Replay(ReplayState { paused, speed_percent: 50, told, of: 5_678 });
         for (place, told) in
             [(at(1_234, true), "■ PAUSED"), (at(1_234, false), "▸ PLAYING"), (at(5_678, false), "■ AT ITS END")]
@@ -185,7 +185,7 @@ fn the_arrows_scrub_a_recording_and_nothing_else() {
         other => panic!("{other:?}"),
     };
     assert_eq!(arrow(&mut state, KeyCode::Right), None);
-    state.page.network.as_mut().unwrap().money = Money::Replay;
+    state.session.page.network.as_mut().unwrap().money = Money::Replay;
     for (told, of, back, on) in
         [(50, 100, 45, 55), (0, 100, 0, 5), (100, 100, 95, 100), (98, 100, 93, 100), (1, 3, 28, 67), (0, 0, 0, 100)]
     {

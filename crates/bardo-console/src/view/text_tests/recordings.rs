@@ -13,14 +13,14 @@ fn events(recording: &str) -> Vec<Event> {
 #[test]
 fn a_recording_of_version_2_shows_what_it_showed() {
     let mut state = running(120, 60, &text("Selling."));
-    state.feed = Default::default();
+    state.session.feed = Default::default();
     let mut pictures = Vec::new();
     for event in events(VERSION_2) {
         state.update(Input::Time(event.at));
         let (ends, asks) =
             (matches!(event.kind, EventKind::ToolEnd(_)), matches!(event.kind, EventKind::ApprovalRequested(_)));
         news(&mut state, News::Events(vec![Arc::new(event)]));
-        state.notice = None;
+        state.display.notice = None;
         if asks || ends {
             pictures.push(shown(&state));
         }
@@ -38,7 +38,7 @@ fn a_recording_of_version_2_shows_what_it_showed() {
 #[test]
 fn a_recording_knows_the_limits_and_what_gas_is_paid_in() {
     let mut state = running(120, 40, &text("Selling."));
-    state.page.network.as_mut().unwrap().money = Money::Replay;
+    state.session.page.network.as_mut().unwrap().money = Money::Replay;
     let vitals = || {
         EventKind::Vitals(Box::new(Vitals {
             phase: Phase::Thriving,
@@ -90,12 +90,12 @@ fn a_recording_knows_the_limits_and_what_gas_is_paid_in() {
 fn no_screen_of_a_recording_offers_a_key_that_does_nothing_there() {
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
         let mut state = running(width, height, &text("Selling."));
-        state.page.network.as_mut().unwrap().money = Money::Replay;
+        state.session.page.network.as_mut().unwrap().money = Money::Replay;
         for event in events(VERSION_2) {
             state.update(Input::Time(event.at));
             news(&mut state, News::Events(vec![Arc::new(event)]));
         }
-        state.notice = None;
+        state.display.notice = None;
         for screen in ScreenId::ALL {
             key(&mut state, screen.digit());
             let words = shown(&state);

@@ -8,7 +8,7 @@ use crate::view::pictures::lively;
 fn passing(state: &State) -> News {
     let mut asked = question(&text("Buy UNI"));
     asked.passes_by_itself = true;
-    asked.ends_at = Some(state.now_millis + 12_000);
+    asked.ends_at = Some(state.clock.now_millis + 12_000);
     asked.reasons = vec![AskReason::Delay { seconds: 30 }];
     News::Questions(Arc::new(vec![asked]))
 }
@@ -25,10 +25,10 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
     for (motion, when) in [(true, "ahead in 0:12"), (false, "ahead at 22:13:32")] {
         for (width, height) in [(40, 24), (80, 24), (120, 50), (200, 50)] {
             let mut state = running(width, height, &text("Selling."));
-            state.motion = motion;
+            state.clock.motion = motion;
             let asked = passing(&state);
             news(&mut state, asked);
-            state.notice = None;
+            state.display.notice = None;
             for screen in ['1', '5'] {
                 key(&mut state, screen);
                 assert!(shown(&state).contains(when), "{screen} at {width}×{height}\n{}", shown(&state));
@@ -43,7 +43,7 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
                 assert!(words.contains("delay of 30 s"), "{words}");
             }
             state.update(Input::Key(Key::plain(KeyCode::Esc)));
-            let said = state.notice.as_ref().map(ToString::to_string).unwrap_or_default();
+            let said = state.display.notice.as_ref().map(ToString::to_string).unwrap_or_default();
             assert!(said.contains(&format!("later: it goes {when} unless you refuse")), "{said}");
         }
     }
@@ -53,7 +53,7 @@ fn that_silence_lets_it_pass_is_said_wherever_the_question_stands() {
     let News::Questions(questions) = asked else { panic!() };
     let mut question = questions[0].clone();
     if let bardo_session::questions::About::Action(action) = &mut question.about {
-        action.valid_until = state.now_millis;
+        action.valid_until = state.clock.now_millis;
     }
     news(&mut state, News::Questions(Arc::new(vec![question])));
     key(&mut state, 'a');
@@ -95,7 +95,7 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     later.equity = Some(usd("31000"));
     later.at += 60_000;
     news(&mut state, News::Snapshot(Arc::new(later)));
-    state.update(Input::Time(state.now_millis + 60_000));
+    state.update(Input::Time(state.clock.now_millis + 60_000));
     let words = body(&state);
     assert!(!words.contains("$4,800"), "{words}");
     // The prompt line is not part of the body.
@@ -105,12 +105,12 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     news(&mut state, asked);
     let told = |state: &State| body(state).lines().find(|line| line.contains("ahead in")).map(str::to_owned);
     let first = told(&state);
-    state.update(Input::Time(state.now_millis + 5_000));
+    state.update(Input::Time(state.clock.now_millis + 5_000));
     assert!(first.is_some() && told(&state).is_some() && first != told(&state), "{first:?}");
     // The operator's own actions are followed in a frozen view.
     let begun = start("uniswap_execute_swap", samples::swap_params());
     tell(&mut state, Some(CallId::new(77)), vec![begun]);
-    let call = state.feed.calls.back().map(|call| call.call_id).unwrap();
+    let call = state.session.feed.calls.back().map(|call| call.call_id).unwrap();
     assert!(state.known().feed.call(call).is_none() && state.known().live_feed.call(call).is_some());
     // The view follows again.
     key(&mut state, ' ');
@@ -123,7 +123,7 @@ fn an_absence_is_told_on_small_terminals_too() {
         let mut state = lively(width, height);
         let leave = |state: &mut State| {
             state.update(Input::Focus(false));
-            let at = state.now_millis;
+            let at = state.clock.now_millis;
             state.update(Input::Time(at + 720_000));
             state.update(Input::Focus(true));
         };
@@ -133,7 +133,7 @@ fn an_absence_is_told_on_small_terminals_too() {
             assert!(words.contains(said), "{said} at {width}×{height}\n{words}");
         }
         state.update(Input::Key(Key::plain(KeyCode::Enter)));
-        assert_eq!((state.screen, state.layers.len()), (ScreenId::Logs, 0), "{width}×{height}");
+        assert_eq!((state.display.screen, state.display.layers.len()), (ScreenId::Logs, 0), "{width}×{height}");
         key(&mut state, '1');
         assert!(!shown(&state).contains("While you were away"), "{}", shown(&state));
         // Esc dismisses it as well.
@@ -163,15 +163,15 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
     };
     for (notify, success, told) in [(true, true, true), (false, true, false), (true, false, false)] {
         let mut state = running(120, 40, &text("Selling."));
-        state.attention = crate::state::Attention::Bell;
+        state.options.attention = crate::state::Attention::Bell;
         let begun = start("uniswap_execute_swap", samples::swap_params());
         let call = Some(CallId::new(1));
         tell(&mut state, call, vec![begun, offer(notify), tx(TxState::Confirmed)]);
-        assert!(state.alerts.is_empty(), "it is not done yet");
+        assert!(state.operator.alerts.is_empty(), "it is not done yet");
         tell(&mut state, call, vec![end(success)]);
         let words = "done without asking you, above your notification limit: Swap 0.25 WETH → USDC";
-        let alerts = state.alerts.iter().filter(|alert| alert.text.as_str() == words).count();
-        assert_eq!(alerts, usize::from(told), "{notify} {success}: {:?}", state.alerts);
+        let alerts = state.operator.alerts.iter().filter(|alert| alert.text.as_str() == words).count();
+        assert_eq!(alerts, usize::from(told), "{notify} {success}: {:?}", state.operator.alerts);
         assert_eq!(shown(&state).contains(words), told);
     }
     // The end state decides, whatever the card is: only a completed call is reported as done.
@@ -196,7 +196,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
         let ended =
             ToolEnd { success: true, state: Some(said), duration_ms: 9, result_summary: Value::Null, card: None };
         tell(&mut state, Some(CallId::new(1)), vec![start(tool, params), offer(true), EventKind::ToolEnd(ended)]);
-        let alerts: Vec<&str> = state.alerts.iter().map(|alert| alert.text.as_str()).collect();
+        let alerts: Vec<&str> = state.operator.alerts.iter().map(|alert| alert.text.as_str()).collect();
         match told {
             Some(words) => assert!(alerts.len() == 1 && alerts[0].starts_with(words), "{said:?}: {alerts:?}"),
             None => assert!(alerts.is_empty(), "{said:?}: {alerts:?}"),
@@ -213,7 +213,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
         ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: Some(card) };
     let begun = start("uniswap_execute_swap", samples::swap_params());
     tell(&mut state, Some(CallId::new(1)), vec![begun, offer(true), EventKind::ToolEnd(rehearsed)]);
-    assert!(state.alerts.is_empty(), "{:?}", state.alerts);
+    assert!(state.operator.alerts.is_empty(), "{:?}", state.operator.alerts);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
     }
     // The log shows the error code, and its filter finds the line by it.
     let code = ErrorCode::SafetySpendingLimitExceeded.as_str();
-    state.size = ratatui::layout::Size { width: 200, height: 40 };
+    state.display.size = ratatui::layout::Size { width: 200, height: 40 };
     key(&mut state, '8');
     assert!(shown(&state).contains(code), "{}", shown(&state));
     for letter in format!("/{}", code.to_lowercase()).chars() {
@@ -267,7 +267,7 @@ fn live_is_filtered_by_how_calls_stand_and_by_their_age() {
     };
     let call = |number| Some(CallId::new(number));
     tell(&mut state, call(1), vec![begun("7.25"), EventKind::ToolError(error), ended(false)]);
-    state.update(Input::Time(state.now_millis + 600_000));
+    state.update(Input::Time(state.clock.now_millis + 600_000));
     tell(&mut state, call(2), vec![begun("8.25"), tx(TxState::Confirmed), ended(true)]);
     for (words, first, second) in [
         ("status:blocked", true, false),
