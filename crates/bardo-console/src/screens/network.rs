@@ -651,3 +651,15 @@ impl ScreenView for NetworkScreen {
         if known.motion && known.money != Some(Money::Replay) { self.ask(known) } else { Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::levels;
+
+    #[test]
+    fn levels_show_changes_and_not_the_size_of_a_price() {
+        assert_eq!(levels([3_000_000, 3_000_007, 3_000_003].into_iter(), 8), [1, 8, 4]);
+        assert_eq!(levels([5, 5].into_iter(), 8), [1, 1]);
+        assert_eq!(levels([1, 2, 9].into_iter(), 2), [1, 8]);
+    }
+}

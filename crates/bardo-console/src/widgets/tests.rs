@@ -19,13 +19,18 @@ use super::samples::{self, NOW, START_MILLIS};
 use super::sprite::Sprite;
 use super::status::CardStatus;
 use super::swap::{StepState, SwapModel};
+use super::text_input::TextInput;
 use super::{Card as CardWidget, CardView, Moment, allowance, sprite};
+use crate::keymap::Key;
 use crate::painter::Painter;
+use crate::state::decision::Decision;
+use crate::state::text_field::TextField;
 use crate::theme::{Depth, Role, Theme};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::*;
 use bardo_base::model::Phase;
 use bardo_base::text::{SafeText, corpus};
+use bardo_session::questions::About;
 
 mod hostile;
 mod swaps;
@@ -440,4 +445,83 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
     }
     assert!(told("picked").contains("Ada says"), "who asks is called by name");
     assert!(!told("changed").contains("picked: "), "what changed is picked no more");
+}
+
+#[test]
+fn a_text_field_as_a_picture_in_its_states() {
+    use crossterm::event::{KeyCode, KeyModifiers};
+    let dark = theme("dark");
+    let key = |modifiers, code| Key { code, modifiers };
+    let (none, shift, alt) = (KeyModifiers::NONE, KeyModifiers::SHIFT, KeyModifiers::ALT);
+    let mut text = String::new();
+    for (state, words, keys) in [
+        ("empty", "", vec![]),
+        ("typed", "wait for gas", vec![]),
+        ("cursor inside", "wait for gas", vec![key(alt, KeyCode::Char('b'))]),
+        ("selected to the start", "wait for gas", vec![key(shift, KeyCode::Home)]),
+        ("long, at its end", "sell half of the UNI tomorrow", vec![]),
+        ("long, at its start", "sell half of the UNI tomorrow", vec![key(none, KeyCode::Home)]),
+        ("wide", "宽宽宽宽宽宽宽宽宽宽", vec![key(none, KeyCode::Left)]),
+    ] {
+        text.push_str(&format!("── {state}\n"));
+        for width in [40, 16, 3] {
+            let mut field = TextField::holding(words);
+            keys.iter().for_each(|key| assert!(field.key(*key)));
+            let buffer = drawn_with(&dark, (width, 1), |painter, area| {
+                painter.render(TextInput::new(&field, painter.theme), area);
+            });
+            // The second line marks the cursor and the selection, which are styles.
+            let mark = |cell: &ratatui::buffer::Cell| match Some(cell.bg) {
+                bg if bg == dark.style(Role::Frozen).bg => '^',
+                bg if bg == dark.style(Role::Selection).bg => '~',
+                _ => ' ',
+            };
+            let marks: String = buffer.content.iter().map(mark).collect();
+            text.push_str(&format!("{}│\n{}\n", text_of(&buffer), marks.trim_end()));
+        }
+    }
+    insta::assert_snapshot!("text_input", text);
+}
+
+#[test]
+fn what_is_signed_is_told_with_times_and_units_and_raw_on_demand() {
+    let mut question = samples::question();
+    let About::Action(action) = &mut question.about else { panic!("{:?}", question.about) };
+    let fields = [
+        "PermitSingle, verified by 0x22",
+        "amount: 600000000000000000",
+        "expiration: 1700000600",
+        "sigDeadline: 1700000060",
+        "nonce: 3",
+    ];
+    action.raw[0].signs = fields.map(|one| SafeText::clean(one, 200)).to_vec();
+    let mut decision = Decision::new(question.number, 0);
+    decision.follow(&question);
+    let shown = |decision: &Decision| {
+        let model = DecisionModel {
+            decision,
+            name: Some("Ada"),
+            network: Some("devnet"),
+            before: None,
+            outcome: None,
+            now: NOW,
+            clock: NOW.millis,
+        };
+        text_of(&drawn_with(&theme("dark"), (98, 60), |painter, area| {
+            painter.render(DecisionDialog::new(model, painter.theme), area);
+        }))
+    };
+    let text = shown(&decision);
+    for words in [
+        "allowance ends: 2023-11-14 22:23:20Z",
+        "signature valid until: 2023-11-14 22:14:20Z",
+        "amount: 600,000,000,000,000,000 smallest units",
+        "nonce: 3",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains("1700000600") && !text.contains("sigDeadline"), "{text}");
+    decision.raw = true;
+    let text = shown(&decision);
+    assert!(text.contains("expiration: 1700000600") && text.contains("sigDeadline: 1700000060"), "{text}");
 }

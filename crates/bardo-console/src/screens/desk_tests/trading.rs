@@ -285,3 +285,40 @@ fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
     let preview = asked.iter().find(|call| call.1.contains("execute")).unwrap().0;
     assert!(trade.hear(preview, CommandReply::Began(second), &world.known()).is_empty());
 }
+
+#[test]
+fn after_an_execution_digits_are_keys_again_and_an_edit_starts_over() {
+    let mut world = world();
+    let (mut trade, count) = swap_offered(&mut world);
+    assert!(trade.takes_text());
+    world.offer = None;
+    trade.hear(count, CommandReply::Began(CallId::new(START_MILLIS + 77)), &world.known());
+    assert!(!trade.takes_text(), "a digit would be typed into the form instead of switching screens");
+    let mut response = offer(world.now + 40_000);
+    (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
+    trade.hear(count, CommandReply::Reply(response), &world.known());
+    assert!(drawn(&trade, &world, AREA).contains("852.25"), "the result stays until the form is edited");
+    trade.act(Action::Open, &world.known(), AREA);
+    let requests = typed(&mut trade, &world, "1");
+    let text = drawn(&trade, &world, AREA);
+    assert!(!text.contains("852.25"), "{text}");
+    // A quote from before the trade is not shown again either: a new one is requested.
+    world.now += 2_000;
+    let quotes = [requests, trade.tick(&world.known())].concat();
+    assert!(quotes.iter().any(|one| matches!(one, ScreenRequest::Send(_))), "{quotes:?}");
+}
+
+#[test]
+fn a_changed_policy_makes_a_preview_and_a_quote_outdated() {
+    let mut world = world();
+    let (mut trade, _) = swap_offered(&mut world);
+    trade.tick(&world.known());
+    assert!(drawn(&trade, &world, AREA).contains("Decide"));
+    world.snapshot.policy.version += 1;
+    world.now += 2_000;
+    let requests = trade.tick(&world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!(!text.contains("Decide") && text.contains("The policy has changed: preview again."), "{text}");
+    let quotes = calls(&requests);
+    assert!(matches!(&quotes[..], [(_, tool, ..)] if tool == "uniswap_get_quote"), "{quotes:?}");
+}

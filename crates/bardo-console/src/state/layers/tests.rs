@@ -905,3 +905,106 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
     news(&mut state, question());
     assert!(!opened(&state));
 }
+
+#[test]
+fn an_own_action_that_was_put_off_waits_on_the_screen_of_the_golem_and_does_not_simulate() {
+    let mut state = console();
+    let call = CallId::new(9);
+    let started = |kind| {
+        let (at, golem_id) = (state.clock.now_millis, GolemId::operator());
+        Arc::new(bardo_base::fabric::Event { seq: 1, at, golem_id, call_id: Some(call), kind })
+    };
+    use bardo_base::fabric::{EventKind, ToolStart, ToolUpdate};
+    let params = serde_json::json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"});
+    let start = ToolStart {
+        tool_name: "uniswap_execute_swap".into(),
+        params: bardo_base::fabric::Redacted::new(&params, &[]),
+        params_hash: alloy_primitives::B256::ZERO,
+        tick: None,
+        facts: None,
+    };
+    let step = ToolUpdate { step: SafeText::clean("Simulating via Revm", 40), index: 1, of: 3 };
+    let events = [started(EventKind::ToolStart(start)), started(EventKind::ToolUpdate(step))];
+    for event in &events {
+        state.session.feed.take(event);
+    }
+    let check = bardo_base::fabric::SafetyCheck {
+        check: bardo_base::model::Check::Halt,
+        outcome: bardo_base::fabric::CheckOutcome::Passed,
+        finding: bardo_base::fabric::Finding::NoStop,
+    };
+    let checked = bardo_base::fabric::Event { kind: EventKind::SafetyCheck(check), ..(*events[1]).clone() };
+    state.session.feed.take(&Arc::new(checked));
+    assert!(screen(&state).contains("simulating via"), "{}", screen(&state));
+    let question = Question { call_id: Some(call), ..held(&state) };
+    news(&mut state, News::Offered { ticket: 7, question: Box::new(question) });
+    state.open_offer();
+    press(&mut state, Key::plain(KeyCode::Esc));
+    let shown = screen(&state);
+    assert!(shown.contains("waits for you") && !shown.contains("simulating via"), "{shown}");
+    // Once its execution has begun, it goes on.
+    news(&mut state, News::Began { ticket: 7, call_id: call });
+    assert!(!screen(&state).contains("waits for you"), "{}", screen(&state));
+}
+
+#[test]
+fn a_prompt_can_be_undone_and_its_help_lists_the_keys_that_edit() {
+    let mut state = console();
+    let text = |state: &State| state.display.prompt.as_ref().map(|field| field.text().to_owned()).unwrap();
+    press(&mut state, Key::char(':'));
+    "wait for gas".chars().for_each(|letter| drop(press(&mut state, Key::char(letter))));
+    press(&mut state, control('_'));
+    assert_eq!(text(&state), "wait for");
+    press(&mut state, control('r'));
+    assert_eq!(text(&state), "wait for gas");
+    press(&mut state, Key::plain(KeyCode::F(1)));
+    let shown = screen(&state);
+    assert!(shown.contains("undo the last word or edit") && shown.contains("Ctrl-_  Ctrl-/"), "{shown}");
+    assert!(!shown.contains("open the oldest decision"), "letters are text there\n{shown}");
+    press(&mut state, Key::plain(KeyCode::Esc));
+    assert_eq!((state.context(), text(&state).as_str()), (Context::Typing, "wait for gas"));
+}
+
+#[test]
+fn no_key_that_edits_a_text_commands_anything() {
+    let edits: Vec<Key> = crate::keymap::KEYMAP
+        .iter()
+        .filter(|row| row.context == Context::Field)
+        .flat_map(|row| row.keys)
+        .copied()
+        .collect();
+    assert!(edits.len() > 25, "{edits:?}");
+    for opens in [Key::char(':'), control('p'), Key::char('/')] {
+        let mut state = console();
+        press(&mut state, opens);
+        let context = state.context();
+        for key in &edits {
+            assert!(press(&mut state, *key).is_empty(), "{opens} {key}");
+            assert_eq!((state.context(), state.display.screen), (context, ScreenId::Live), "{opens} {key}");
+        }
+    }
+}
+
+#[test]
+fn a_typed_password_is_in_no_text_field() {
+    let mut state = console();
+    let sample = crate::widgets::samples::question();
+    news(
+        &mut state,
+        News::Questions(Arc::new(vec![Question {
+            needs_password: true,
+            to_read: Vec::new(),
+            confirm: None,
+            ..sample
+        }])),
+    );
+    press(&mut state, Key::char('a'));
+    state.update(Input::Resize(Size { width: 120, height: 60 }));
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('a'));
+    assert_eq!(state.context(), Context::Typing, "{}", screen(&state));
+    "open sesame".chars().for_each(|letter| drop(press(&mut state, Key::char(letter))));
+    let all = format!("{state:?}");
+    assert!(!all.contains("sesame") && !all.contains("InsertChar('s')"), "the history of a field would keep it");
+}
