@@ -175,7 +175,7 @@ impl Console {
             self.terminate()?;
             return Ok(());
         }
-        self.state.update(Input::Drawn);
+        self.state.update(view::drawn(&self.state));
         failpoint::reach(Failpoint::Drawn);
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Console {
         let input = match event {
             Event::Key(key) if key.kind == KeyEventKind::Press => Input::Key(key.into()),
             Event::Mouse(mouse) => match mouse.kind {
-                MouseEventKind::Down(MouseButton::Left) => Input::Click { column: mouse.column, row: mouse.row },
+                MouseEventKind::Down(MouseButton::Left) => view::click(&self.state, mouse.column, mouse.row),
                 MouseEventKind::ScrollDown => Input::Wheel { column: mouse.column, row: mouse.row, down: true },
                 MouseEventKind::ScrollUp => Input::Wheel { column: mouse.column, row: mouse.row, down: false },
                 _ => return Ok(false),

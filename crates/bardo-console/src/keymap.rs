@@ -11,7 +11,7 @@ use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::screens::ScreenId;
+use super::screen_id::ScreenId;
 use bardo_session::questions::AnswerKind;
 pub use custom::{ActiveBinding, Keymap, KeymapError, name_of};
 pub use help_texts::help_on;

@@ -20,6 +20,7 @@ pub mod frames;
 pub mod keymap;
 pub mod painter;
 pub mod screen;
+pub mod screen_id;
 pub mod screens;
 mod signals;
 pub mod source;

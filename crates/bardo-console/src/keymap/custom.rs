@@ -225,7 +225,7 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::screens::ScreenId;
+    use crate::screen_id::ScreenId;
 
     #[test]
     fn without_wishes_it_is_the_table() {

@@ -1,7 +1,7 @@
 //! Help texts of keys whose effect on one screen differs from most screens.
 
 use super::Action;
-use crate::screens::ScreenId;
+use crate::screen_id::ScreenId;
 
 /// Screen, action and help text of each exception.
 const HERE: &[(ScreenId, Action, &str)] = &[

@@ -459,3 +459,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_young_chain_shows_its_own_interval_and_not_that_of_its_set_up() {
+    let mut world = world();
+    let shown = |world: &TestHarness| drawn(&NetworkScreen::default(), world, AREA);
+    for chain in &mut world.page.chains {
+        chain.blocks.truncate(2);
+        // The set-up skipped a minute before the first block that counts.
+        chain.blocks[1].timestamp = chain.blocks[0].timestamp - 60;
+    }
+    let text = shown(&world);
+    assert!(text.contains("every 2 s") && text.contains("every 1 s") && !text.contains("60 s"), "{text}");
+}

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::keymap::Key;
-use crate::state::text_field::TextField;
+use crate::widgets::text_field::TextField;
 use bardo_base::text::SafeText;
 
 /// Filter of a list: its text, and whether it is being edited.

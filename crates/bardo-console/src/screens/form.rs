@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::state::text_field::TextField;
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
+use crate::widgets::text_field::TextField;
 use crate::widgets::text_input::TextInput;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_session::handle::ToolInfo;

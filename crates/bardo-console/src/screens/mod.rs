@@ -25,6 +25,7 @@ use ratatui::layout::{Position, Rect};
 use self::filter::Filter;
 use super::keymap::{Action, Key};
 use super::painter::Painter;
+pub use super::screen_id::ScreenId;
 use super::state::away::Summary;
 use super::state::call_details;
 use super::state::feed::{CallSeen, Feed};
@@ -35,46 +36,7 @@ use bardo_base::text::SafeText;
 use bardo_session::handle::{Command, Found, Limits, PolicyState, Ready, Snapshot};
 use bardo_session::questions::Question;
 
-/// Identifier of a screen, in the order of the digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ScreenId {
-    /// 1: live view of the Golem.
-    Live,
-    /// 2: trading tools, used manually.
-    Trade,
-    /// 3: auction orders and bridge orders.
-    Orders,
-    /// 4: holdings and allowances.
-    Portfolio,
-    /// 5: offers, decisions, standing approvals and the audit log.
-    Audit,
-    /// 6: tool catalog.
-    Tools,
-    /// 7: chains, pools and the controls of the devnet.
-    Network,
-    /// 8: one line per event.
-    Logs,
-}
-
 impl ScreenId {
-    /// All screens, in the order of their digits.
-    pub const ALL: [Self; 8] =
-        [Self::Live, Self::Trade, Self::Orders, Self::Portfolio, Self::Audit, Self::Tools, Self::Network, Self::Logs];
-
-    /// Digit key that switches to the screen.
-    pub const fn digit(self) -> char {
-        match self {
-            Self::Live => '1',
-            Self::Trade => '2',
-            Self::Orders => '3',
-            Self::Portfolio => '4',
-            Self::Audit => '5',
-            Self::Tools => '6',
-            Self::Network => '7',
-            Self::Logs => '8',
-        }
-    }
-
     /// Returns true if the action has an effect on this screen. Help and hints list no others.
     pub const fn does(self, action: Action) -> bool {
         match action {
@@ -124,20 +86,6 @@ impl ScreenId {
             Self::Portfolio => matches!(action, Action::Copy),
             Self::Audit => matches!(action, Action::Export | Action::Follow | Action::Filter),
             Self::Live | Self::Orders | Self::Logs => false,
-        }
-    }
-
-    /// Display name of the screen.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Live => "Live",
-            Self::Trade => "Trade",
-            Self::Orders => "Orders",
-            Self::Portfolio => "Portfolio",
-            Self::Audit => "Audit",
-            Self::Tools => "Tools",
-            Self::Network => "Network",
-            Self::Logs => "Logs",
         }
     }
 }

@@ -7,7 +7,7 @@ use ratatui::widgets::Widget;
 use serde_json::{Map, Value};
 
 use super::filter::{Filter, since};
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog};
+use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::keymap::{Action, Key};
 use crate::painter::{Painter, StyledText, line};
@@ -452,7 +452,7 @@ impl ScreenView for Orders {
         }
         painter.render(OrderDetails { theme: painter.theme, screen: self, known }, details);
         if let Some(ask) = &self.ask {
-            ask.draw(painter, area);
+            painter.render(ScreenDialogView::new(ask, painter.theme), area);
         }
     }
 

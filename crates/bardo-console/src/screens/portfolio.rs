@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use spent::spent_rows;
 
 use super::filter::Filter;
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, column};
+use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, column, ScreenDialogView};
 use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
@@ -437,7 +437,7 @@ impl ScreenView for Portfolio {
             rows(painter, inner, &plan.spent);
         }
         if let Some(ask) = &self.ask {
-            ask.draw(painter, area);
+            painter.render(ScreenDialogView::new(ask, painter.theme), area);
         }
     }
 

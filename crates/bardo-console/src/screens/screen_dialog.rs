@@ -6,12 +6,14 @@
 use std::cell::Cell;
 
 use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+use ratatui::widgets::Widget;
 
 use crate::keymap::Key;
 use crate::painter::{Painter, StyledText, line};
-use crate::state::decision::GUARD_MILLIS;
-use crate::theme::Role;
+use crate::theme::{Role, Theme};
+use crate::widgets::decision::GUARD_MILLIS;
 use crate::widgets::dialog;
 use crate::widgets::paint::{Row, rows, wrapped};
 use bardo_base::text::width;
@@ -212,33 +214,51 @@ impl<T: Clone> ScreenDialog<T> {
         dialog::inside(self.place(area))
     }
 
-    /// Draws the dialog over an area. Options and the last line are kept even if little room is left for the facts.
-    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
-        let place = self.place(area);
-        let inner = dialog::open(painter, place, &[(self.title.clone(), Role::Title)], &[]);
-        let below = u16::try_from(self.ways.len() + 1).unwrap_or(u16::MAX).min(inner.height);
+}
+
+/// Widget of the dialog over its area. Options and the last line are kept even if little room is left for the facts.
+#[derive(Debug)]
+pub struct ScreenDialogView<'a, T> {
+    dialog: &'a ScreenDialog<T>,
+    theme: &'a Theme,
+}
+
+impl<'a, T> ScreenDialogView<'a, T> {
+    /// Creates the widget of a dialog.
+    pub const fn new(dialog: &'a ScreenDialog<T>, theme: &'a Theme) -> Self {
+        Self { dialog, theme }
+    }
+}
+
+impl<T: Clone> Widget for ScreenDialogView<'_, T> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let Self { dialog, theme } = self;
+        let painter = &mut Painter { buffer, theme };
+        let place = dialog.place(area);
+        let inner = crate::widgets::dialog::open(painter, place, &[(dialog.title.clone(), Role::Title)], &[]);
+        let below = u16::try_from(dialog.ways.len() + 1).unwrap_or(u16::MAX).min(inner.height);
         let facts = Rect { height: inner.height - below, ..inner };
-        let lines = wrapped(self.facts.clone(), usize::from(inner.width));
-        let shown = self.show(lines.len(), inner.width, facts.height);
+        let lines = wrapped(dialog.facts.clone(), usize::from(inner.width));
+        let shown = dialog.show(lines.len(), inner.width, facts.height);
         let standing: Vec<Row> = lines.into_iter().skip(shown.first).take(shown.room).collect();
         rows(painter, facts, &standing);
         if shown.of > shown.room && facts.height > 0 {
             let (above, below) = (shown.first, shown.of - shown.room - shown.first);
             let words = format!("▼ {below} more lines, ▲ {above} above: scroll with the arrows");
-            let role = if self.is_read() { Role::TextDim } else { Role::StateCare };
+            let role = if dialog.is_read() { Role::TextDim } else { Role::StateCare };
             painter.text(line(facts, facts.height - 1), facts.x, &words, role);
         }
         let ways = Rect { y: inner.y + facts.height, height: below, ..inner };
-        for (at, way) in self.ways.iter().enumerate() {
-            let picked = self.picked == Some(at);
+        for (at, way) in dialog.ways.iter().enumerate() {
+            let picked = dialog.picked == Some(at);
             let (mark, role) = if picked { ("▸ ", Role::Selection) } else { ("  ", Role::Dialog) };
             let pieces: Vec<StyledText> =
                 vec![(mark.to_owned(), role), (way.letter.to_string(), Role::Key), (format!(" {}", way.words), role)];
             painter.pieces(line(ways, u16::try_from(at).unwrap_or(u16::MAX)), &pieces);
         }
-        let (enter, role) = match self.picked {
-            _ if self.hurried => (" too soon: read it first, then press again", Role::StateCare),
-            _ if !self.is_read() => (" shows the rest; read it before confirming", Role::StateCare),
+        let (enter, role) = match dialog.picked {
+            _ if dialog.hurried => (" too soon: read it first, then press again", Role::StateCare),
+            _ if !dialog.is_read() => (" shows the rest; read it before confirming", Role::StateCare),
             Some(_) => (" confirms", Role::Dialog),
             None => (" confirms; nothing is picked", Role::TextDim),
         };
@@ -281,7 +301,7 @@ mod tests {
     fn drawn(ask: &ScreenDialog<u8>, area: Rect) -> String {
         let theme = crate::theme::Theme::load("dark", None).unwrap().0;
         let mut buffer = ratatui::buffer::Buffer::empty(area);
-        ask.draw(&mut Painter { buffer: &mut buffer, theme: &theme }, area);
+        ScreenDialogView::new(&ask, &theme).render(area, &mut buffer);
         buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect()
     }
 

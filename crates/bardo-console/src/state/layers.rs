@@ -7,14 +7,14 @@ use crossterm::event::KeyCode;
 
 use super::call_details::CallDetails;
 use super::complete::{self, Candidate};
-use super::decision::{Decision, DecisionOutcome, GUARD_MILLIS};
 use super::feed::CallStatus;
 use super::prompt::{self, PaletteEntry, PromptCommand};
-use super::text_field::TextField;
 use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
 use crate::widgets::decision::ends_words;
+use crate::widgets::decision::{Decision, DecisionOutcome, GUARD_MILLIS};
+use crate::widgets::text_field::TextField;
 use bardo_base::id::CallId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;

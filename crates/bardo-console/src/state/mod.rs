@@ -6,7 +6,6 @@ pub mod audit_log;
 pub mod away;
 pub mod call_details;
 mod complete;
-pub mod decision;
 pub mod feed;
 mod layers;
 pub mod line;
@@ -14,8 +13,6 @@ pub mod model;
 mod news;
 mod prompt;
 mod queries;
-mod secret;
-pub mod text_field;
 pub mod trades;
 mod watch;
 
@@ -26,6 +23,8 @@ use ratatui::layout::{Position, Rect, Size};
 
 use crate::keymap::{Key, Keymap};
 use crate::screens::{ScreenContext, ScreenId, ScreenRequest, Screens};
+use crate::widgets::decision::VisiblePart;
+use crate::widgets::text_field::TextField;
 pub use away::Away;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
@@ -36,7 +35,6 @@ use feed::Feed;
 pub use layers::Layer;
 use model::Page;
 pub use prompt::PaletteEntry;
-use text_field::TextField;
 
 /// Time after the terminal got the focus in which a click is ignored, because it only raised the window; in
 /// milliseconds.
@@ -67,6 +65,8 @@ pub enum Input {
         column: u16,
         /// Row, starting at 0.
         row: u16,
+        /// What is drawn there.
+        target: ClickTarget,
     },
     /// The mouse wheel turned over a cell.
     Wheel {
@@ -85,8 +85,9 @@ pub enum Input {
     Focus(bool),
     /// Current time, in milliseconds since the Unix epoch.
     Time(u64),
-    /// A frame with the current state was written.
-    Drawn,
+    /// A frame with the current state was written. Holds the visible part of the topmost approval dialog; `None` without
+    /// one, or if it cannot be answered.
+    Drawn(Option<VisiblePart>),
     /// The session sent news.
     News(Box<News>),
     /// The session ended without a summary.
@@ -95,6 +96,21 @@ pub enum Input {
     Terminate,
     /// Ctrl-Z had no effect, because there is no shell to return to.
     CannotSuspend,
+}
+
+/// What is drawn at a clicked cell, as the view finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClickTarget {
+    /// Index of a warning of the topmost approval dialog.
+    pub warning: Option<usize>,
+    /// Key of a dialog or of the hint line.
+    pub key: Option<Key>,
+    /// True for the screen digits or name of the hint line.
+    pub next_screen: bool,
+    /// Screen of a tab.
+    pub tab: Option<ScreenId>,
+    /// True for the header's count of waiting requests.
+    pub waiting: bool,
 }
 
 /// Effect that the event loop must carry out.
@@ -331,19 +347,19 @@ impl State {
                 self.key(key)
             }
             // Some terminals report positions outside the screen; they are ignored.
-            Input::Click { column, row } | Input::Wheel { column, row, .. }
+            Input::Click { column, row, .. } | Input::Wheel { column, row, .. }
                 if column >= self.display.size.width || row >= self.display.size.height =>
             {
                 Vec::new()
             }
-            Input::Click { column, row } => {
+            Input::Click { column, row, target } => {
                 self.display.notice = None;
                 self.operator.opens_until = None;
                 self.looked();
                 if self.clock.now_millis < self.operator.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
                     return Vec::new();
                 }
-                self.click(Position { x: column, y: row })
+                self.click(Position { x: column, y: row }, target)
             }
             Input::Wheel { column, row, down } => {
                 self.wheel(Position { x: column, y: row }, down);
@@ -382,8 +398,8 @@ impl State {
                 }
                 self.with_screen(self.display.screen, |view, known, _| view.tick(known))
             }
-            Input::Drawn => {
-                let (now, fit) = (self.clock.now_millis, crate::view::decision_fit(self));
+            Input::Drawn(fit) => {
+                let now = self.clock.now_millis;
                 // At most one approval dialog is open. `fit` is `None` unless it is the topmost layer.
                 for layer in &mut self.display.layers {
                     if let Layer::Decision(decision) = layer {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::decision::Decision;
 use super::model::{BlockRow, ChainPage, ChainSnapshot};
 use super::{Effect, HeldOffer, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::screens::{CommandReply, holder};
+use crate::widgets::decision::Decision;
 use bardo_base::fabric::{Event, EventKind};
 use bardo_session::handle::{Command, Found, News, Query};
 use bardo_session::market::Update;

@@ -9,10 +9,10 @@ use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::PaletteEntry;
 use crate::state::State;
 use crate::state::model::Money;
-use crate::state::text_field::TextField;
 use crate::theme::{Role, Theme};
 use crate::widgets::dialog::{middle, open};
 use crate::widgets::paint::{self, Row};
+use crate::widgets::text_field::TextField;
 use crate::widgets::text_input::TextInput;
 use bardo_base::text::{SafeText, width};
 

@@ -10,14 +10,28 @@ use super::header::Header;
 use super::{HintLine, layer, over, page};
 use crate::keymap::{Context, Key};
 use crate::painter::{Painter, line};
-use crate::state::State;
+use crate::state::{ClickTarget, State};
 use crate::theme::{Role, Theme};
 
 /// Number of blanks that end the text of a key.
 const GAP: usize = 2;
 
+/// What is drawn at a position.
+pub(super) fn target_at(state: &State, at: Position) -> ClickTarget {
+    let in_hints = at.y.saturating_add(1) == state.display.size.height;
+    // On a screen, only the hint line has keys; the screen handles its own clicks.
+    let has_keys = !state.display.layers.is_empty() || in_hints || state.booting();
+    ClickTarget {
+        warning: super::to_read_at(state, at),
+        key: if has_keys { key_at(state, at) } else { None },
+        next_screen: screens_at(state, at),
+        tab: super::header::tab_at(state, at),
+        waiting: waiting_at(state, at),
+    }
+}
+
 /// Key that is drawn at a position.
-pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
+fn key_at(state: &State, at: Position) -> Option<Key> {
     let area = Rect::new(0, 0, state.display.size.width, state.display.size.height);
     if state.too_small() || !area.contains(at) {
         return None;
@@ -38,7 +52,7 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
 }
 
 /// Returns true if a position belongs to the header's count of waiting requests.
-pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
+fn waiting_at(state: &State, at: Position) -> bool {
     if at.y != 0 || state.session.questions.is_empty() || state.too_small() {
         return false;
     }
@@ -53,7 +67,7 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
 }
 
 /// Returns true if a position belongs to the hint line's screen digits or name. A click there opens the next screen.
-pub(crate) fn screens_at(state: &State, at: Position) -> bool {
+fn screens_at(state: &State, at: Position) -> bool {
     let words = 5 + bardo_base::text::width(state.display.screen.name());
     let here = state.compact() && !state.session.leaving && state.display.notice.is_none() && !state.too_small();
     here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))

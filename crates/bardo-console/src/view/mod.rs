@@ -12,10 +12,9 @@ use ratatui::widgets::Widget;
 
 use crate::keymap::{Action, ActiveBinding, Context};
 use crate::painter::{Painter, StyledText, line, styled_width};
-use crate::screens::ScreenId;
-use crate::state::decision::Decision;
-use crate::state::{Candidate, LEAST, Layer, State};
+use crate::state::{Candidate, Input, LEAST, Layer, State};
 use crate::theme::{Role, Theme};
+use crate::widgets::decision::Decision;
 use crate::widgets::decision::{DecisionDialog, DecisionModel, VisiblePart, badge};
 use crate::widgets::text_input::TextInput;
 use bardo_base::text::{fit, width};
@@ -94,7 +93,15 @@ fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     }
 }
 
-pub(crate) use hit::{key_at, screens_at, waiting_at};
+/// Input for a click on a cell.
+pub fn click(state: &State, column: u16, row: u16) -> Input {
+    Input::Click { column, row, target: hit::target_at(state, Position { x: column, y: row }) }
+}
+
+/// Input after a frame with this state was written.
+pub fn drawn(state: &State) -> Input {
+    Input::Drawn(decision_fit(state))
+}
 
 /// Area of the layers: everything but the hint line.
 fn over(area: Rect) -> Rect {
@@ -119,20 +126,15 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
 }
 
 /// Visible part of the topmost approval dialog at the state's size. `None` without one, or if it cannot be answered.
-pub(crate) fn decision_fit(state: &State) -> Option<VisiblePart> {
+fn decision_fit(state: &State) -> Option<VisiblePart> {
     let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
     decision(state, shown).fit(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)))
 }
 
 /// Index of the warning that is drawn at a position of the topmost approval dialog.
-pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
+fn to_read_at(state: &State, at: Position) -> Option<usize> {
     let Some(Layer::Decision(shown)) = state.display.layers.last().filter(|_| !state.too_small()) else { return None };
     decision(state, shown).to_read_at(over(Rect::new(0, 0, state.display.size.width, state.display.size.height)), at)
-}
-
-/// Screen whose tab is at a position.
-pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
-    header::tab_at(state, at)
 }
 
 /// View of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave or hold dialog.

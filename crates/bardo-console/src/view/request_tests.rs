@@ -157,7 +157,7 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
     let mut lines: BTreeMap<usize, String> = BTreeMap::new();
     let press = |state: &mut State, letter: char| {
         state.update(Input::Key(Key::char(letter)));
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
     };
     press(state, 'g');
     for _ in 0..600 {
@@ -212,7 +212,7 @@ proptest! {
         if full {
             state.update(Input::Key(Key::char('z')));
         }
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
         // Without room for the answers nothing is accepted; another test covers that.
         prop_assume!(super::decision_fit(&state).is_some());
         for (page, expected) in [(' ', told), ('d', raw)] {

@@ -196,7 +196,7 @@ pub(super) fn deciding(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = running(width, height, words);
     news(&mut state, News::Questions(Arc::new(vec![question(words)])));
     state.update(Input::Key(Key::char('a')));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     state
 }
 
@@ -240,7 +240,7 @@ fn a_decision_shows_addresses_whole_and_the_worst_case() {
 
 /// Clicks on the first occurrence of `words`, after the guard time.
 fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     state.update(Input::Time(state.clock.now_millis + 1_000));
     let rows = drawn(state);
     let found = rows.iter().enumerate().find_map(|(row, line)| {
@@ -248,7 +248,7 @@ fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
         Some((u16::try_from(line[..at].chars().count()).unwrap(), u16::try_from(row).unwrap()))
     });
     let (column, row) = found.unwrap_or_else(|| panic!("no `{words}` in\n{}", rows.join("\n")));
-    state.update(Input::Click { column, row })
+    state.update(crate::view::click(&state, column, row))
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
     let row = rows.iter().position(|line| line.contains("agent's words, not checked")).unwrap();
     for column in 0..120 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
-        let click = Input::Click { column, row: u16::try_from(row).unwrap() };
+        let click = crate::view::click(&state, column, u16::try_from(row).unwrap());
         assert!(state.update(click).is_empty());
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
     }
@@ -285,7 +285,7 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
     let rows = drawn(&state);
     let row = rows.iter().position(|line| line.contains("a approve once")).unwrap();
     let column = rows[row].find("a approve once").map(|at| rows[row][..at].chars().count()).unwrap();
-    let click = Input::Click { column: u16::try_from(column).unwrap(), row: u16::try_from(row).unwrap() };
+    let click = crate::view::click(&state, u16::try_from(column).unwrap(), u16::try_from(row).unwrap());
     state.update(click);
     assert!(drawn(&state).join("\n").contains("too soon"));
 }
@@ -321,7 +321,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     let next = place(&state, "s approve similar").0;
     for column in column + 16..next - 1 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
-        state.update(Input::Click { column, row });
+        state.update(crate::view::click(&state, column, row));
         assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
     }
     // The text after `Enter confirms`.
@@ -330,7 +330,7 @@ fn a_click_beside_the_words_of_a_key_is_not_that_key() {
     let next = place(&state, "picked: approve once").0;
     for column in column + 29..next - 1 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
-        assert!(state.update(Input::Click { column, row }).is_empty(), "column {column}");
+        assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "column {column}");
     }
     assert!(drawn(&state).join("\n").contains("picked: approve once"));
 }
@@ -340,11 +340,11 @@ fn a_click_marks_nothing_as_read_that_is_not_on_the_screen() {
     // A field of the raw call that looks like a warning.
     let mut state = deciding(120, 50, &text("! [ ] trap"));
     state.update(Input::Key(Key::char('d')));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     let rows = drawn(&state);
     let row = rows.iter().rposition(|line| line.contains("│ ! [ ] trap")).unwrap();
     state.update(Input::Time(state.clock.now_millis + 1_000));
-    state.update(Input::Click { column: 20, row: u16::try_from(row).unwrap() });
+    state.update(crate::view::click(&state, 20, u16::try_from(row).unwrap()));
     state.update(Input::Key(Key::char('d')));
     assert!(drawn(&state).join("\n").contains("! [ ] first buy of UNI"));
 }
@@ -356,7 +356,7 @@ fn what_waits_is_opened_by_its_words_and_not_by_what_stands_below_them() {
     let (column, _) = place(&state, "WAITS FOR YOU");
     for row in 30..36 {
         state.update(Input::Time(state.clock.now_millis + 1_000));
-        state.update(Input::Click { column, row });
+        state.update(crate::view::click(&state, column, row));
         assert!(!drawn(&state).join("\n").contains("DECISION"), "row {row}");
     }
 }
@@ -372,7 +372,7 @@ fn on_a_terminal_that_is_too_small_no_click_leaves() {
     assert!(matches!(state.display.layers.last(), Some(crate::state::Layer::Quit { .. })));
     for (column, row) in (0..39).flat_map(|column| (0..20).map(move |row| (column, row))) {
         state.update(Input::Time(state.clock.now_millis + 1_000));
-        assert!(state.update(Input::Click { column, row }).is_empty(), "{column}, {row}");
+        assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "{column}, {row}");
     }
     assert!(!state.display.layers.is_empty() && !state.session.leaving);
 }
@@ -383,7 +383,7 @@ fn the_click_that_brings_the_terminal_to_the_front_presses_nothing() {
     news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
     state.update(Input::Focus(true));
     let column = drawn(&state)[0].find("‼").map(|at| drawn(&state)[0][..at].chars().count()).unwrap();
-    let click = Input::Click { column: u16::try_from(column).unwrap(), row: 0 };
+    let click = crate::view::click(&state, u16::try_from(column).unwrap(), 0);
     state.update(click.clone());
     assert!(!drawn(&state).join("\n").contains("DECISION"));
     state.update(Input::Time(state.clock.now_millis + 1_000));
@@ -525,7 +525,7 @@ proptest! {
             state.update(Input::Time(state.clock.now_millis + 1_000));
             let effects = state.update(Input::Key(key));
             shown.push_str(&drawn(state).join("\n"));
-            state.update(Input::Drawn);
+            state.update(crate::view::drawn(&state));
             effects
         };
         press(&mut state, Key::char(' '));
@@ -550,7 +550,7 @@ proptest! {
                 state.update(Input::Time(state.clock.now_millis + 1_000));
                 let key = if key == '\n' { Key::plain(crossterm::event::KeyCode::Enter) } else { Key::char(key) };
                 last = state.update(Input::Key(key));
-                state.update(Input::Drawn);
+                state.update(crate::view::drawn(&state));
             }
             let sent = last.iter().any(|effect| matches!(effect, crate::state::Effect::Send(_)));
             prop_assert!(sent, "{}×{}\n{}", width, height, drawn(&state).join("\n"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
-use ratatui::layout::{Position, Size};
+use ratatui::layout::Size;
 use serde_json::{Value, json};
 
 use super::tests::{deciding, drawn, news, question, running, text};

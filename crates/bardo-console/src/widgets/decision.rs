@@ -1,12 +1,15 @@
 //! Approval dialog: an approval request with its answers. The answers are always visible, and title and reason if there
 //! is room. The rest scrolls if it does not fit, and says so. Nothing is cut: long lines wrap.
 
+mod dialog_state;
+mod password_input;
 mod rows;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::widgets::Widget;
 
+pub use dialog_state::{AnswerForm, Decision, DecisionOutcome, GUARD_MILLIS};
 use rows::{asked, body, brief_body, heading, raw, scope_rows};
 pub use rows::{ends_words, question_brief, question_line};
 
@@ -17,9 +20,8 @@ use super::paint::{Row, wrapped};
 use super::words::reasons;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::{Painter, StyledText, styled_width};
-use crate::state::decision::Decision;
-use crate::state::text_field::TextField;
 use crate::theme::{Role, Theme};
+use crate::widgets::text_field::TextField;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
 use bardo_base::format::nearest_cent;
 use bardo_base::id::GolemId;

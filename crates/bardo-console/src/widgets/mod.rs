@@ -25,6 +25,7 @@ pub mod sprite;
 pub mod status;
 pub mod swap;
 pub mod table;
+pub mod text_field;
 pub mod text_input;
 pub mod words;
 

@@ -6,8 +6,8 @@ use ratatui::style::Style;
 use ratatui::widgets::Widget;
 use ratatui_textarea::{CursorMove, TextArea};
 
-use crate::state::text_field::TextField;
 use crate::theme::{Role, Theme};
+use crate::widgets::text_field::TextField;
 use bardo_base::text::width;
 
 /// Focused text field. The text scrolls so that the cursor is in view.

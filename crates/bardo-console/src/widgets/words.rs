@@ -499,6 +499,15 @@ mod tests {
     }
 
     #[test]
+    fn one_is_not_many() {
+        assert_eq!([counted(0_u64, "call"), counted(1_u32, "call"), counted(1_200_u64, "call")], [
+            "0 calls",
+            "1 call",
+            "1,200 calls"
+        ]);
+    }
+
+    #[test]
     fn a_limit_is_given_once_as_a_reason() {
         let hot = above("2047.53", "1000", "spending_limits.hot_lane");
         assert_eq!(reasons(&[hot, AskReason::HotLane]), ["above your $1,000 limit without second opinion"]);

@@ -3,7 +3,7 @@
 use ratatui::layout::Position;
 
 use crate::keymap::Action;
-use crate::state::{Effect, Layer, State};
+use crate::state::{ClickTarget, Effect, Layer, State};
 use bardo_base::text::SafeText;
 
 impl State {
@@ -26,8 +26,8 @@ impl State {
         }
     }
 
-    pub(in crate::state) fn click(&mut self, at: Position) -> Vec<Effect> {
-        if let (Some(one), now) = (crate::view::to_read_at(self, at), self.clock.now_millis)
+    pub(in crate::state) fn click(&mut self, at: Position, target: ClickTarget) -> Vec<Effect> {
+        if let (Some(one), now) = (target.warning, self.clock.now_millis)
             && let Some(Layer::Decision(decision)) = self.display.layers.last_mut()
         {
             decision.mark_one(one, now);
@@ -36,9 +36,9 @@ impl State {
         // In a dialog and in the hint line, a click on a drawn key acts as that key.
         let in_hints = at.y.saturating_add(1) == self.display.size.height;
         if !self.display.layers.is_empty() || in_hints || self.booting() {
-            return match crate::view::key_at(self, at) {
+            return match target.key {
                 Some(key) => self.key(key),
-                None if in_hints && self.display.layers.is_empty() && crate::view::screens_at(self, at) => {
+                None if in_hints && self.display.layers.is_empty() && target.next_screen => {
                     let tabs = self.tabs();
                     let here = tabs.iter().position(|screen| *screen == self.display.screen).unwrap_or(0);
                     let next = tabs.get((here + 1) % tabs.len().max(1)).copied();
@@ -50,10 +50,10 @@ impl State {
                 }
             };
         }
-        if let Some(screen) = crate::view::tab_at(self, at) {
+        if let Some(screen) = target.tab {
             return self.go_to(screen);
         }
-        if crate::view::waiting_at(self, at) {
+        if target.waiting {
             return self.page_action(Action::Decide);
         }
         if at.y.saturating_add(2) == self.display.size.height && self.display.prompt.is_none() {

@@ -62,7 +62,7 @@ fn deciding() -> State {
     };
     news(&mut state, News::Questions(Arc::new(vec![question])));
     press(&mut state, Key::char('a'));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
     state
 }
@@ -173,13 +173,14 @@ fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead
 
 #[test]
 fn a_paste_an_unbound_key_and_a_click_beside_all_guard_a_decision_anew() {
-    let disturb: [(&str, Input); 3] = [
-        ("paste", Input::Paste(SafeText::clean("rrrr", 10))),
-        ("unbound", Input::Key(Key::plain(KeyCode::F(9)))),
-        ("click", Input::Click { column: 1, row: 1 }),
+    let disturb: [(&str, fn(&State) -> Input); 3] = [
+        ("paste", |_| Input::Paste(SafeText::clean("rrrr", 10))),
+        ("unbound", |_| Input::Key(Key::plain(KeyCode::F(9)))),
+        ("click", |state| crate::view::click(state, 1, 1)),
     ];
     for (what, input) in disturb {
         let mut state = deciding();
+        let input = input(&state);
         assert!(state.update(input).is_empty(), "{what}");
         press(&mut state, Key::char('r'));
         assert_eq!(picked(&state), None, "{what}: too soon after it");
@@ -205,14 +206,14 @@ fn a_console_that_only_watches_answers_nothing() {
 fn a_decision_below_another_dialog_is_not_before_the_reader() {
     let mut state = deciding();
     press(&mut state, control('x'));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
     press(&mut state, Key::plain(KeyCode::Esc));
     // The dialog is visible again but not drawn yet, so it accepts nothing.
     wait(&mut state, CALM);
     press(&mut state, Key::char('r'));
     assert_eq!(picked(&state), None);
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
     press(&mut state, Key::char('r'));
     assert_eq!(picked(&state), Some(AnswerKind::Refuse));
@@ -226,7 +227,7 @@ fn what_was_picked_before_another_size_is_not_done_before_it_is_drawn_again() {
     let size = state.display.size;
     state.update(Input::Resize(ratatui::layout::Size { width: size.width - 1, ..size }));
     assert!(sent(&press(&mut state, enter())).is_empty());
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
     assert!(!sent(&press(&mut state, enter())).is_empty());
 }
@@ -366,7 +367,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
                 "{context:?}"
             );
             assert!(state.rows(context).any(|row| row.context == context && row.keys.contains(&key)), "{context:?}");
-            state.update(Input::Drawn);
+            state.update(crate::view::drawn(&state));
             wait(&mut state, CALM);
             // Keys do not act on the layer below.
             for any in [key, enter(), Key::char('y'), Key::char('f'), Key::char('a')] {
@@ -383,7 +384,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
                 other => panic!("{context:?}: {other:?}"),
             };
             assert!(!picked, "{context:?}");
-            state.update(Input::Drawn);
+            state.update(crate::view::drawn(&state));
             wait(&mut state, CALM);
         }
     }
@@ -417,7 +418,7 @@ fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
                 wait(&mut state, CALM);
                 assert_eq!(sent(&press(&mut state, ends)).len(), 1, "{name}: the hold is answered");
                 assert!(press(&mut state, enter()).is_empty(), "{name} after {ends}: an Enter meant for the hold");
-                state.update(Input::Drawn);
+                state.update(crate::view::drawn(&state));
                 wait(&mut state, CALM);
             }
             assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{name} {ends:?}: what was picked is done");
@@ -536,7 +537,7 @@ fn offered() -> (State, Question) {
     let question = held(&state);
     news(&mut state, News::Offered { ticket: 7, question: Box::new(question.clone()) });
     state.open_offer();
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
     (state, question)
 }
@@ -637,7 +638,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     let ends_at = Some(state.clock.now_millis + 252_000);
     news(&mut state, News::Questions(Arc::new(vec![Question { ends_at, ..sample }])));
     press(&mut state, Key::char('a'));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     let unseen = |state: &State| match state.display.layers.last() {
         Some(Layer::Decision(decision)) => decision.unseen(),
         other => panic!("{other:?}"),
@@ -667,7 +668,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     let mut rest = String::new();
     for _ in 0..6 {
         press(&mut state, control('d'));
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
         rest += &screen(&state);
     }
     assert_eq!(unseen(&state), Some(0), "{rest}");
@@ -676,7 +677,7 @@ fn at_80_by_24_the_shortest_form_comes_first_and_z_shows_more_of_it_at_once() {
     }
     // Full screen shows the long form, whose lines differ from those already seen.
     press(&mut state, Key::char('z'));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     assert!(unseen(&state).is_some_and(|lines| lines > 0));
     let lines = |shown: &str| {
         shown.split("does not fit: ").nth(1)?.split_once("1–")?.1.split(' ').next()?.parse::<usize>().ok()
@@ -776,7 +777,7 @@ fn no_letter_is_offered_as_a_key_while_letters_are_text() {
         assert!(screen(&state).contains("a decide"));
         // Also in the text field of an approval dialog.
         press(&mut state, Key::char('a'));
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
         wait(&mut state, CALM);
         press(&mut state, Key::char('r'));
         let shown = screen(&state);
@@ -796,7 +797,7 @@ fn a_form_that_is_taller_than_the_screen_shows_the_field_that_has_the_keys() {
     let Some(Layer::Decision(decision)) = state.display.layers.last_mut() else { panic!("no decision") };
     let fields = (0..12).map(|_| ("a field of many", TextField::default())).chain([("the last", TextField::default())]);
     decision.picked = Some(AnswerKind::Similar);
-    decision.form = Some(super::super::decision::AnswerForm { fields: fields.collect(), at: 12 });
+    decision.form = Some(crate::widgets::decision::AnswerForm { fields: fields.collect(), at: 12 });
     let shown = screen(&state);
     assert!(shown.contains("the last: ▏"), "{shown}");
 }
@@ -816,7 +817,7 @@ fn full_screen_cuts_no_figure() {
     press(&mut state, Key::char('z'));
     let mut shown = String::new();
     for _ in 0..40 {
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
         shown += &screen(&state);
         press(&mut state, Key::char('j'));
     }
@@ -880,7 +881,7 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
     news(&mut state, question());
     assert!(opened(&state), "the key is lost: {:?}", state.display.notice);
     // The dialog is guarded like any other.
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     assert!(press(&mut state, Key::char('a')).is_empty() && picked(&state).is_none());
 
     // After the timeout the console says that it gives up.
@@ -910,9 +911,10 @@ fn an_a_between_the_event_of_a_question_and_the_question_opens_it_when_it_comes(
 fn an_own_action_that_was_put_off_waits_on_the_screen_of_the_golem_and_does_not_simulate() {
     let mut state = console();
     let call = CallId::new(9);
-    let started = |kind| {
-        let (at, golem_id) = (state.clock.now_millis, GolemId::operator());
-        Arc::new(bardo_base::fabric::Event { seq: 1, at, golem_id, call_id: Some(call), kind })
+    let now = state.clock.now_millis;
+    let event = |seq, kind| {
+        let golem_id = GolemId::operator();
+        Arc::new(bardo_base::fabric::Event { seq, at: now, golem_id, call_id: Some(call), kind })
     };
     use bardo_base::fabric::{EventKind, ToolStart, ToolUpdate};
     let params = serde_json::json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"});
@@ -924,17 +926,15 @@ fn an_own_action_that_was_put_off_waits_on_the_screen_of_the_golem_and_does_not_
         facts: None,
     };
     let step = ToolUpdate { step: SafeText::clean("Simulating via Revm", 40), index: 1, of: 3 };
-    let events = [started(EventKind::ToolStart(start)), started(EventKind::ToolUpdate(step))];
-    for event in &events {
-        state.session.feed.take(event);
-    }
     let check = bardo_base::fabric::SafetyCheck {
         check: bardo_base::model::Check::Halt,
         outcome: bardo_base::fabric::CheckOutcome::Passed,
         finding: bardo_base::fabric::Finding::NoStop,
     };
-    let checked = bardo_base::fabric::Event { kind: EventKind::SafetyCheck(check), ..(*events[1]).clone() };
-    state.session.feed.take(&Arc::new(checked));
+    let kinds = [EventKind::ToolStart(start), EventKind::SafetyCheck(check), EventKind::ToolUpdate(step)];
+    for (seq, kind) in (1..).zip(kinds) {
+        state.session.feed.take(&event(seq, kind));
+    }
     assert!(screen(&state).contains("simulating via"), "{}", screen(&state));
     let question = Question { call_id: Some(call), ..held(&state) };
     news(&mut state, News::Offered { ticket: 7, question: Box::new(question) });
@@ -1000,7 +1000,7 @@ fn a_typed_password_is_in_no_text_field() {
     );
     press(&mut state, Key::char('a'));
     state.update(Input::Resize(Size { width: 120, height: 60 }));
-    state.update(Input::Drawn);
+    state.update(crate::view::drawn(&state));
     wait(&mut state, CALM);
     press(&mut state, Key::char('a'));
     assert_eq!(state.context(), Context::Typing, "{}", screen(&state));

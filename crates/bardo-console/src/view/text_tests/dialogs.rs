@@ -1,6 +1,7 @@
 //! Tests of layers above the page and their keys: leaving, hold, revocation, palette, help.
 
 use super::*;
+use crate::state::ClickTarget;
 
 #[test]
 fn a_transaction_that_is_out_is_in_flight() {
@@ -243,10 +244,11 @@ fn calm(state: &mut State) {
 }
 
 /// Clicks on the first position in the top lines that satisfies `wanted`.
-fn click_where(state: &mut State, wanted: impl Fn(&State, Position) -> bool) {
-    let places = (0..2).flat_map(|y| (0..state.display.size.width).map(move |x| Position { x, y }));
-    let Position { x: column, y: row } = { places }.find(|at| wanted(state, *at)).unwrap();
-    state.update(Input::Click { column, row });
+fn click_where(state: &mut State, wanted: impl Fn(&ClickTarget) -> bool) {
+    let places = (0..2).flat_map(|row| (0..state.display.size.width).map(move |column| (column, row)));
+    let is_wanted = |input: &Input| matches!(input, Input::Click { target, .. } if wanted(target));
+    let input = { places }.map(|(column, row)| crate::view::click(state, column, row)).find(is_wanted).unwrap();
+    state.update(input);
 }
 
 #[test]
@@ -258,13 +260,13 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
             .any(|effect| matches!(effect, Effect::Send(sent) if matches!(sent.command, Command::Call { .. })))
     };
     let decide = |state: &mut State| {
-        click_where(state, crate::view::waiting_at);
+        click_where(state, |target| target.waiting);
         assert!(matches!(state.display.layers.last(), Some(Layer::Decision(_))));
-        state.update(Input::Drawn);
+        state.update(crate::view::drawn(&state));
         calm(state);
     };
     let go = |state: &mut State, to: ScreenId| {
-        click_where(state, move |state, at| crate::view::tab_at(state, at) == Some(to));
+        click_where(state, move |target| target.tab == Some(to));
         assert_eq!(state.display.screen, to);
     };
     let nothing = |_: &mut State| {};

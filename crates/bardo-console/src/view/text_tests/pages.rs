@@ -224,7 +224,7 @@ fn a_place_that_the_terminal_does_not_have_presses_nothing() {
             news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
             key(&mut state, screen.digit());
             let before = shown(&state);
-            assert!(state.update(Input::Click { column, row }).is_empty(), "{screen:?} {column} {row}");
+            assert!(state.update(crate::view::click(&state, column, row)).is_empty(), "{screen:?} {column} {row}");
             assert!(state.update(Input::Wheel { column, row, down: true }).is_empty());
             assert_eq!(shown(&state), before, "{screen:?} {column} {row}");
         }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::keymap::Action;
-use crate::state::decision::Decision;
-use crate::state::text_field::TextField;
+use crate::widgets::decision::Decision;
 use crate::widgets::decision::VisiblePart;
+use crate::widgets::text_field::TextField;
 use bardo_base::fabric::{AskReason, Finding, SafetyCheck};
 use bardo_base::model::StopLevel;
 use bardo_base::units::{BasisPoints, Usd};

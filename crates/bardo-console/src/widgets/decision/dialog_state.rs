@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use rust_decimal::Decimal;
 
-use super::secret::Secret;
-use super::text_field::TextField;
+use super::VisiblePart;
+use super::password_input::PasswordInput;
 use crate::keymap::{Action, Key};
-use crate::widgets::decision::VisiblePart;
+use crate::widgets::text_field::TextField;
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
@@ -48,7 +48,7 @@ pub struct Decision {
     /// Text fields of the chosen answer, if it has any.
     pub form: Option<AnswerForm>,
     /// Typed password, which is never drawn.
-    secret: Secret,
+    secret: PasswordInput,
     /// Set when a standing approval was confirmed once and needs a second confirmation.
     pub again: bool,
     /// Texts that were marked as read.
@@ -103,7 +103,7 @@ impl Decision {
             touched_at: now,
             picked: None,
             form: None,
-            secret: Secret::default(),
+            secret: PasswordInput::default(),
             again: false,
             read: BTreeSet::new(),
             changed: Vec::new(),

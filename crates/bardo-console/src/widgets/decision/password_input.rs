@@ -8,16 +8,16 @@ use bardo_base::secret::{LONGEST_SECRET, Password};
 
 /// Password typed so far.
 #[derive(Clone)]
-pub(super) struct Secret(Zeroizing<String>);
+pub(super) struct PasswordInput(Zeroizing<String>);
 
-impl Default for Secret {
+impl Default for PasswordInput {
     /// Empty field with the maximum capacity, so that growth never leaves a copy in memory.
     fn default() -> Self {
         Self(Zeroizing::new(String::with_capacity(LONGEST_SECRET)))
     }
 }
 
-impl Secret {
+impl PasswordInput {
     /// Handles a key of the password field.
     pub(super) fn key(&mut self, key: Key) {
         match (key.code, key.modifiers) {
@@ -48,15 +48,15 @@ impl Secret {
     }
 }
 
-impl PartialEq for Secret {
+impl PartialEq for PasswordInput {
     /// Compares only whether something was typed, so that a comparison reveals nothing.
     fn eq(&self, other: &Self) -> bool {
         self.is_empty() == other.is_empty()
     }
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for PasswordInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(…)")
+        f.write_str("PasswordInput(…)")
     }
 }
