@@ -288,15 +288,7 @@ impl NetworkScreen {
                     .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
                     .take(NEWEST_BLOCKS)
                     .collect();
-                // The median, because time skipped on the devnet would distort the mean. Until enough blocks were made
-                // since the start, it is that of the set-up, so the chain's own interval comes first.
-                let mut sorted = times.clone();
-                sorted.sort_unstable();
-                let median = sorted.get(sorted.len() / 2).filter(|_| sorted.len() >= LEAST_BLOCKS).copied();
-                let average = match identity.interval_millis {
-                    Some(millis) if chain.blocks.len() <= LEAST_BLOCKS => Some(millis.div_ceil(1_000)),
-                    _ => median,
-                };
+                let average = block_interval(chain, identity.interval_millis, &times);
                 let full = share(block.gas_used, block.gas_limit);
                 let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
                 let left = Row::new("  every ", Role::TextDim)
@@ -350,6 +342,20 @@ impl NetworkScreen {
             all.push(Row::new("No chains yet.", Role::TextDim));
         }
         all
+    }
+}
+
+/// Usual time between two blocks, in seconds; `None` if unknown. `times` holds the newest ones.
+fn block_interval(chain: &ChainPage, interval_millis: Option<u64>, times: &[u64]) -> Option<u64> {
+    match interval_millis {
+        // Until enough blocks were made since the start, their times are those of the set-up.
+        Some(millis) if chain.blocks.len() <= LEAST_BLOCKS => Some(millis.div_ceil(1_000)),
+        Some(_) | None => {
+            // The median, because time skipped on the devnet would distort the mean.
+            let mut sorted = times.to_vec();
+            sorted.sort_unstable();
+            sorted.get(sorted.len() / 2).filter(|_| sorted.len() >= LEAST_BLOCKS).copied()
+        }
     }
 }
 

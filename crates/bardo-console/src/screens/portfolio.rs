@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use spent::spent_rows;
 
 use super::filter::Filter;
-use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, column, ScreenDialogView};
+use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView, column};
 use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};

@@ -213,7 +213,6 @@ impl<T: Clone> ScreenDialog<T> {
     fn inside(&self, area: Rect) -> Rect {
         dialog::inside(self.place(area))
     }
-
 }
 
 /// Widget of the dialog over its area. Options and the last line are kept even if little room is left for the facts.
@@ -301,7 +300,7 @@ mod tests {
     fn drawn(ask: &ScreenDialog<u8>, area: Rect) -> String {
         let theme = crate::theme::Theme::load("dark", None).unwrap().0;
         let mut buffer = ratatui::buffer::Buffer::empty(area);
-        ScreenDialogView::new(&ask, &theme).render(area, &mut buffer);
+        ScreenDialogView::new(ask, &theme).render(area, &mut buffer);
         buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect()
     }
 

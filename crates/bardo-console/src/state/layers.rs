@@ -58,7 +58,7 @@ pub enum Layer {
     /// Command palette with its search.
     Palette {
         /// Text to search for.
-        field: TextField,
+        field: Box<TextField>,
         /// Index of the selected entry.
         at: usize,
     },
@@ -201,7 +201,7 @@ impl State {
             }
             Action::GoTo(screen) => return self.go_to(screen),
             Action::Prompt => self.display.prompt = Some(TextField::default()),
-            Action::Palette => self.display.layers.push(Layer::Palette { field: TextField::default(), at: 0 }),
+            Action::Palette => self.display.layers.push(Layer::Palette { field: Box::default(), at: 0 }),
             Action::Decide => match self.session.questions.first().map(|question| question.number) {
                 Some(number) => self.open_decision(number),
                 None if self.replaying() => self.say("this is a recording: there is nothing to decide in it"),
@@ -322,10 +322,8 @@ impl State {
                 }
                 _ if key.code == KeyCode::Tab => {
                     let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));
-                    if let Some(line) = line {
-                        if let Some(field) = &mut self.display.prompt {
-                            field.replace(&line);
-                        }
+                    if let (Some(line), Some(field)) = (line, &mut self.display.prompt) {
+                        field.replace(&line);
                     }
                 }
                 _ => {
@@ -405,7 +403,7 @@ impl State {
                 _ => self.page_action(action),
             },
             PromptCommand::Shows => {
-                let field = TextField::holding("scenario ");
+                let field = Box::new(TextField::holding("scenario "));
                 self.display.layers.push(Layer::Palette { field, at: 0 });
                 Vec::new()
             }

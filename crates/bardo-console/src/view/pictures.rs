@@ -358,7 +358,7 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
                 if !state.session.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
                     news(state, News::Snapshot(Arc::new(next)));
                 }
-                state.update(crate::view::drawn(&state));
+                state.update(crate::view::drawn(state));
             };
             state.update(Input::Key(Key::char(screen.digit())));
             again(&mut state, 0);

@@ -157,7 +157,7 @@ fn scrolled(state: &mut State) -> Result<String, TestCaseError> {
     let mut lines: BTreeMap<usize, String> = BTreeMap::new();
     let press = |state: &mut State, letter: char| {
         state.update(Input::Key(Key::char(letter)));
-        state.update(crate::view::drawn(&state));
+        state.update(crate::view::drawn(state));
     };
     press(state, 'g');
     for _ in 0..600 {

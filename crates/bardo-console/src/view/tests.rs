@@ -240,7 +240,7 @@ fn a_decision_shows_addresses_whole_and_the_worst_case() {
 
 /// Clicks on the first occurrence of `words`, after the guard time.
 fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
-    state.update(crate::view::drawn(&state));
+    state.update(crate::view::drawn(state));
     state.update(Input::Time(state.clock.now_millis + 1_000));
     let rows = drawn(state);
     let found = rows.iter().enumerate().find_map(|(row, line)| {
@@ -248,7 +248,7 @@ fn click(state: &mut State, words: &str) -> Vec<crate::state::Effect> {
         Some((u16::try_from(line[..at].chars().count()).unwrap(), u16::try_from(row).unwrap()))
     });
     let (column, row) = found.unwrap_or_else(|| panic!("no `{words}` in\n{}", rows.join("\n")));
-    state.update(crate::view::click(&state, column, row))
+    state.update(crate::view::click(state, column, row))
 }
 
 #[test]
@@ -525,7 +525,7 @@ proptest! {
             state.update(Input::Time(state.clock.now_millis + 1_000));
             let effects = state.update(Input::Key(key));
             shown.push_str(&drawn(state).join("\n"));
-            state.update(crate::view::drawn(&state));
+            state.update(crate::view::drawn(state));
             effects
         };
         press(&mut state, Key::char(' '));

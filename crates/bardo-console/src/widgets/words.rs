@@ -500,11 +500,10 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        assert_eq!([counted(0_u64, "call"), counted(1_u32, "call"), counted(1_200_u64, "call")], [
-            "0 calls",
-            "1 call",
-            "1,200 calls"
-        ]);
+        assert_eq!(
+            [counted(0_u64, "call"), counted(1_u32, "call"), counted(1_200_u64, "call")],
+            ["0 calls", "1 call", "1,200 calls"]
+        );
     }
 
     #[test]

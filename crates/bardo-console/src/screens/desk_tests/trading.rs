@@ -286,18 +286,22 @@ fn the_quotes_of_a_form_are_left_out_of_the_activity_and_its_preview_is_not() {
     assert!(trade.hear(preview, CommandReply::Began(second), &world.known()).is_empty());
 }
 
-/// Answers the quote that the typing of [`swap_typed`] requested first.
-fn answer_first_quote(trade: &mut Trade, world: &TestHarness) {
-    let (data, hints) = samples::quote_answer(false, 0.1);
-    let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
-    trade.hear(1, CommandReply::Reply(Box::new(answer)), &world.known());
+/// Answers the quote that the typing of [`swap_typed`] requested first, and every quote that follows it.
+fn answer_quotes(trade: &mut Trade, world: &TestHarness) {
+    let mut asked = Some(1);
+    while let Some(count) = asked {
+        let (data, hints) = samples::quote_answer(false, 0.1);
+        let answer = ToolResponse { data: Some(data), decision_hints: Some(hints), ..*offer(0) };
+        let requests = trade.hear(count, CommandReply::Reply(Box::new(answer)), &world.known());
+        asked = calls(&requests).first().map(|(count, ..)| *count);
+    }
 }
 
 #[test]
 fn after_an_execution_digits_are_keys_again_and_an_edit_starts_over() {
     let mut world = world();
     let (mut trade, count) = swap_offered(&mut world);
-    answer_first_quote(&mut trade, &world);
+    answer_quotes(&mut trade, &world);
     assert!(trade.takes_text());
     world.offer = None;
     trade.hear(count, CommandReply::Began(CallId::new(START_MILLIS + 77)), &world.known());
@@ -320,7 +324,7 @@ fn after_an_execution_digits_are_keys_again_and_an_edit_starts_over() {
 fn a_changed_policy_makes_a_preview_and_a_quote_outdated() {
     let mut world = world();
     let (mut trade, _) = swap_offered(&mut world);
-    answer_first_quote(&mut trade, &world);
+    answer_quotes(&mut trade, &world);
     trade.tick(&world.known());
     assert!(drawn(&trade, &world, AREA).contains("Decide"));
     world.snapshot.policy.version += 1;

@@ -173,7 +173,8 @@ fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead
 
 #[test]
 fn a_paste_an_unbound_key_and_a_click_beside_all_guard_a_decision_anew() {
-    let disturb: [(&str, fn(&State) -> Input); 3] = [
+    type Disturb = fn(&State) -> Input;
+    let disturb: [(&str, Disturb); 3] = [
         ("paste", |_| Input::Paste(SafeText::clean("rrrr", 10))),
         ("unbound", |_| Input::Key(Key::plain(KeyCode::F(9)))),
         ("click", |state| crate::view::click(state, 1, 1)),
@@ -935,16 +936,17 @@ fn an_own_action_that_was_put_off_waits_on_the_screen_of_the_golem_and_does_not_
     for (seq, kind) in (1..).zip(kinds) {
         state.session.feed.take(&event(seq, kind));
     }
-    assert!(screen(&state).contains("simulating via"), "{}", screen(&state));
+    assert!(screen(&state).contains("▸ simulating"), "{}", screen(&state));
     let question = Question { call_id: Some(call), ..held(&state) };
     news(&mut state, News::Offered { ticket: 7, question: Box::new(question) });
     state.open_offer();
     press(&mut state, Key::plain(KeyCode::Esc));
     let shown = screen(&state);
-    assert!(shown.contains("waits for you") && !shown.contains("simulating via"), "{shown}");
+    assert!(shown.contains("WAITS FOR YOU 1:00") && !shown.contains("▸ simulating"), "{shown}");
     // Once its execution has begun, it goes on.
     news(&mut state, News::Began { ticket: 7, call_id: call });
-    assert!(!screen(&state).contains("waits for you"), "{}", screen(&state));
+    let shown = screen(&state);
+    assert!(!shown.contains("WAITS FOR YOU") && shown.contains("▸ simulating"), "{shown}");
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
     let decide = |state: &mut State| {
         click_where(state, |target| target.waiting);
         assert!(matches!(state.display.layers.last(), Some(Layer::Decision(_))));
-        state.update(crate::view::drawn(&state));
+        state.update(crate::view::drawn(state));
         calm(state);
     };
     let go = |state: &mut State, to: ScreenId| {
