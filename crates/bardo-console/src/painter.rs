@@ -259,6 +259,23 @@ mod tests {
     }
 
     #[test]
+    fn a_scrollbar_shows_which_lines_are_in_view_and_none_where_all_are() {
+        let (theme, _) = Theme::load("dark", None).unwrap();
+        let drawn = |lines: usize, offset: usize| {
+            let area = Rect::new(0, 0, 3, 6);
+            let mut buffer = Buffer::empty(area);
+            let mut painter = Painter { buffer: &mut buffer, theme: &theme };
+            painter.frame(area, &[], &[], Role::Border);
+            painter.scrollbar(area, lines, 4, offset);
+            (0..6).map(|y| buffer[(2, y)].symbol().to_owned()).collect::<String>()
+        };
+        assert_eq!(drawn(8, 0), "┐┃┃││┘");
+        assert_eq!(drawn(8, 4), "┐││┃┃┘");
+        assert_eq!(drawn(4, 0), "┐││││┘");
+        assert_eq!(drawn(400, 396), "┐│││┃┘", "the thumb never vanishes");
+    }
+
+    #[test]
     fn a_title_on_a_faint_edge_is_not_faint() {
         let (theme, _) = Theme::load("sixteen", None).unwrap();
         let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 3));

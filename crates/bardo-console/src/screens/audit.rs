@@ -363,7 +363,8 @@ impl ScreenView for Audit {
         // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
         let keys = if known.replayed() { String::new() } else { format!(" · v checks it · e exports{still}") };
-        let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
+        let mut right = self.filter.label();
+        right.push((keys, Role::TextDim));
         let empty = match self.entries.is_empty() {
             true if known.replayed() => "Not in this recording: `bardo log` reads the audit log of its ledger.",
             true => "No entries yet.",

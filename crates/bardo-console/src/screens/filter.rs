@@ -3,7 +3,10 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::keymap::Key;
+use crate::painter::StyledText;
+use crate::theme::Role;
 use crate::widgets::text_field::TextField;
+use crate::widgets::text_input;
 use bardo_base::text::SafeText;
 
 /// Filter of a list: its text, and whether it is being edited.
@@ -45,17 +48,15 @@ impl Filter {
         self.words().all(|word| text.contains(word.as_str()))
     }
 
-    /// Label for the frame of the list.
-    pub(super) fn label(&self) -> String {
+    /// Label for the frame of the list, with the cursor while the filter is edited.
+    pub(super) fn label(&self) -> Vec<StyledText> {
+        let mut pieces = vec![("/".to_owned(), Role::TextDim)];
         match (self.typing, self.field.text()) {
-            (true, text) => {
-                let at = text.char_indices().nth(self.field.cursor()).map_or(text.len(), |(at, _)| at);
-                let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-                format!("/{before}▏{after}")
-            }
-            (false, "") => "/ all".to_owned(),
-            (false, text) => format!("/{text}"),
+            (true, _) => pieces.extend(text_input::pieces(&self.field, Role::TextDim)),
+            (false, "") => pieces.push((" all".to_owned(), Role::TextDim)),
+            (false, text) => pieces.push((text.to_owned(), Role::TextDim)),
         }
+        pieces
     }
 
     /// Handles a key while editing. Returns false if the key does not edit a text.
@@ -96,6 +97,10 @@ pub(super) fn since(span: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn label(filter: &Filter) -> String {
+        filter.label().into_iter().map(|(text, _)| text).collect()
+    }
+
     #[test]
     fn it_lets_pass_what_holds_every_word_and_esc_lets_all_pass() {
         let mut filter = Filter::default();
@@ -104,17 +109,17 @@ mod tests {
         assert!(!filter.stands(), "without the keys nothing comes in");
         filter.open();
         "WETH base".chars().for_each(|letter| assert!(filter.key(Key::char(letter))));
-        assert_eq!(filter.label(), "/WETH base▏");
+        assert_eq!(label(&filter), "/WETH base▏");
         assert!(filter.key(Key::held(KeyModifiers::ALT, KeyCode::Char('b'))));
-        assert_eq!(filter.label(), "/WETH ▏base");
+        assert_eq!(label(&filter), "/WETH ▏base");
         assert!(filter.key(Key::plain(KeyCode::Enter)) && !filter.typing());
-        assert_eq!(filter.label(), "/WETH base");
+        assert_eq!(label(&filter), "/WETH base");
         assert!(filter.lets("base: weth") && !filter.lets("weth on ethereum"));
         filter.open();
         assert!(filter.key(Key::ctrl('c')) && filter.typing() && !filter.stands(), "what is typed goes first");
         assert!(filter.key(Key::ctrl('c')) && !filter.typing(), "then the keys");
         filter.open();
         filter.key(Key::plain(KeyCode::Esc));
-        assert!(!filter.typing() && !filter.stands() && filter.label() == "/ all");
+        assert!(!filter.typing() && !filter.stands() && label(&filter) == "/ all");
     }
 }

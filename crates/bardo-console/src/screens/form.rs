@@ -11,7 +11,7 @@ use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::text_field::TextField;
-use crate::widgets::text_input::TextInput;
+use crate::widgets::text_input::{CURSOR, TextInput};
 use bardo_base::text::{SafeText, fit, width};
 use bardo_session::handle::ToolInfo;
 
@@ -264,6 +264,10 @@ impl Widget for FormFields<'_> {
                     // The start says most, so a text that is too long is cut at its end.
                     (_, typed) => pieces.push((typed.to_owned(), Role::TextStrong)),
                 }
+            }
+            // A switch has no text to edit, so its cursor is drawn beside the value.
+            if here && field.kind == FieldKind::Switch && !field.typed.text().is_empty() {
+                pieces.push((CURSOR.to_owned(), Role::BorderFocus));
             }
             let hidden = form.fields.len().saturating_sub(usize::from(area.height));
             let right: Vec<StyledText> = if hidden > 0 && row + 1 == area.height {

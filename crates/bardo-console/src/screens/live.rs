@@ -115,12 +115,13 @@ impl Live {
     }
 
     fn listing<'a>(&self, known: &ScreenContext<'a>, area: Rect) -> ActivityList<'a> {
-        let words = self.filter.label();
+        let mut filter = self.filter.label();
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
+        filter.push((format!(" · {follow}"), Role::TextDim));
         ActivityList {
             calls: self.calls(known),
             selected: self.selected,
-            filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
+            filter,
             expand: true,
             keys: CardKeys { open: if self.enter_opens(known, area) { "opens" } else { "" }, ..CardKeys::default() },
         }

@@ -8,7 +8,7 @@ use super::filter::Filter;
 use super::{ScreenContext, ScreenId, ScreenRequest, ScreenView, list};
 use crate::format::time_of_day;
 use crate::keymap::Action;
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, line};
 use crate::state::line::{LogLevel, LogLine};
 use crate::theme::{Role, Theme};
 use crate::widgets::paint::cut;
@@ -104,8 +104,8 @@ impl Widget for LogPanel<'_> {
         let title =
             [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", screen.least.word()), Role::TextDim)];
         let follow = if screen.selected.is_none() { "following" } else { "f follows" };
-        let filter = screen.filter.label();
-        let right: [StyledText; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
+        let mut right = screen.filter.label();
+        right.push((format!(" · {follow}"), Role::TextDim));
         painter.frame(area, &title, &right, Role::BorderFocus);
         let inner = Logs::inside(area);
         let room = usize::from(inner.height);

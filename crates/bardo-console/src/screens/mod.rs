@@ -291,7 +291,7 @@ pub trait ScreenView: Debug + Send {
 
     /// Handles a key in the text field, including Esc, Enter, Tab and the arrows. Returns false if the key was not
     /// used.
-    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, _wishes: &mut Vec<ScreenRequest>) -> bool {
+    fn type_key(&mut self, key: Key, _known: &ScreenContext<'_>, _requests: &mut Vec<ScreenRequest>) -> bool {
         self.filter_mut().is_some_and(|filter| filter.key(key))
     }
 

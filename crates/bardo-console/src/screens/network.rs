@@ -474,7 +474,7 @@ impl Widget for MarketPanel<'_> {
         let all = screen.fitting(known);
         let visible = usize::from(area.height.saturating_sub(2));
         let offset = screen.offset.min(all.len().saturating_sub(visible));
-        let mut right: Vec<StyledText> = vec![(screen.filter.label(), Role::TextDim)];
+        let mut right = screen.filter.label();
         if all.len() > visible && visible > 0 {
             right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
         }

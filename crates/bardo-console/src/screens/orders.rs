@@ -10,7 +10,7 @@ use super::filter::{Filter, since};
 use super::screen_dialog::{DialogOption, DialogOutcome, ScreenDialog, ScreenDialogView};
 use super::{CommandReply, ScreenContext, ScreenId, ScreenRequest, ScreenView, list, ticket};
 use crate::keymap::{Action, Key};
-use crate::painter::{Painter, StyledText, line};
+use crate::painter::{Painter, line};
 use crate::state::call_details::transaction_link;
 use crate::theme::{Role, Theme};
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
@@ -408,7 +408,7 @@ impl Widget for OrderList<'_> {
         let (now, all) = (known.moment(), screen.entries(known));
         let selected = screen.row(&all);
         let open = all.iter().filter(|entry| entry.open()).count();
-        let right: [StyledText; 1] = [(screen.filter.label(), Role::TextDim)];
+        let right = screen.filter.label();
         let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
         painter.frame(area, &[(title, Role::Title)], &right, Role::BorderFocus);
         let inner = Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 };

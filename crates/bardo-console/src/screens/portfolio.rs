@@ -376,7 +376,8 @@ impl Widget for HoldingsPanel<'_> {
         // Holdings without a price are not counted, so the total is a lower bound.
         let least = if snapshot.all_priced { "" } else { "≥ " };
         let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
-        let right = [(format!("{}  ", screen.filter.label()), Role::TextDim), (total, Role::TextStrong)];
+        let mut right = screen.filter.label();
+        right.extend([("  ".to_owned(), Role::TextDim), (total, Role::TextStrong)]);
         let all = screen.holdings(snapshot);
         let visible = usize::from(area.height.saturating_sub(2));
         let offset = screen.offset.min(all.len().saturating_sub(visible));

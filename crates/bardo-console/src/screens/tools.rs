@@ -313,10 +313,17 @@ impl Widget for ToolList<'_> {
         let set = screen.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
         let title = format!("{}Tools {}", if screen.form.is_none() { "▸ " } else { "" }, screen.tools(known).len());
         let edge = if screen.form.is_none() { Role::BorderFocus } else { Role::Border };
-        let filter = (format!("{} · ", screen.filter.label()), Role::TextDim);
+        let mut filter = screen.filter.label();
         let right: Vec<StyledText> = match known.replayed() {
             true => Vec::new(),
-            false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
+            false => {
+                filter.extend([
+                    (" · ".to_owned(), Role::TextDim),
+                    ("← → ".to_owned(), Role::Key),
+                    (set, Role::TextDim),
+                ]);
+                filter
+            }
         };
         painter.frame(area, &[(title, Role::Title)], &right, edge);
         let inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };

@@ -17,11 +17,11 @@ use super::Moment;
 use super::dialog::{inside, middle, open};
 use super::figure::readable;
 use super::paint::{Row, wrapped};
+use super::text_input::{self, CURSOR};
 use super::words::reasons;
 use crate::format::{grouped, short_hash, time_of_day};
 use crate::painter::{Painter, StyledText, styled_width};
 use crate::theme::{Role, Theme};
-use crate::widgets::text_field::TextField;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
 use bardo_base::format::nearest_cent;
 use bardo_base::id::GolemId;
@@ -40,8 +40,6 @@ const ALL_PLACES: usize = 100;
 const ANSWER: usize = 32;
 /// Role of an unrestricted Golem, which is not displayed because it explains nothing.
 pub(crate) const WHOLE_GOLEM: &str = "golem-instance";
-/// Cursor of a text field.
-const CURSOR: &str = "▏";
 /// Number of lines that no request exceeds.
 const MOST_LINES: u16 = 1_000;
 /// Columns of an edge without text: corners, dashes, blanks.
@@ -591,27 +589,6 @@ fn short_foot(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     rows
 }
 
-/// Text of the focused field with its cursor and selection. Drawn as pieces instead of the library's widget, because the
-/// rows of the dialog wrap and all lines of a long reason must be readable.
-fn edited(field: &TextField) -> Vec<StyledText> {
-    let (cursor, selected) = (field.cursor(), field.selection().unwrap_or(0..0));
-    let mut pieces: Vec<StyledText> = Vec::new();
-    for (at, character) in field.text().chars().enumerate() {
-        if at == cursor {
-            pieces.push((CURSOR.to_owned(), Role::Key));
-        }
-        let role = if selected.contains(&at) { Role::Frozen } else { Role::Selection };
-        match pieces.last_mut() {
-            Some(last) if last.1 == role => last.0.push(character),
-            _ => pieces.push((character.to_string(), role)),
-        }
-    }
-    if cursor >= field.text().chars().count() {
-        pieces.push((CURSOR.to_owned(), Role::Key));
-    }
-    pieces
-}
-
 /// Message about the last key, or about the remaining guard time.
 fn said(model: DecisionModel<'_>) -> Option<String> {
     let decision = model.decision;
@@ -645,7 +622,8 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
             let here = at == form.at;
             let mut row = Row::new(format!("{label}: "), Role::TextDim).kept();
             if here {
-                row.left.extend(edited(field));
+                // The rows of the dialog wrap, and all lines of a long reason must be readable.
+                row.left.extend(text_input::pieces(field, Role::Selection));
             } else {
                 row = row.then(field.text(), Role::Dialog);
             }

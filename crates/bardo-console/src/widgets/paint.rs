@@ -1,5 +1,9 @@
 //! Rows of pieces and their drawing: wrapped at words if they are too wide, counted if there are too many. Nothing is
 //! left out silently.
+//!
+//! ratatui's `Paragraph` wraps too, but it cuts the lines that have no room without a word, gives a line one alignment,
+//! and keeps no line before the others. A card must not lose an amount that way: its rows have text at the left and
+//! figures at the right end, rows about money stay, and the last line counts what is missing.
 
 use ratatui::layout::Rect;
 use unicode_segmentation::UnicodeSegmentation;

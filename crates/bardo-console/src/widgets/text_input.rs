@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::widgets::Widget;
 use ratatui_textarea::{CursorMove, TextArea};
 
+use crate::painter::StyledText;
 use crate::theme::{Role, Theme};
 use crate::widgets::text_field::TextField;
 use bardo_base::text::width;
@@ -65,4 +66,28 @@ impl Widget for TextInput<'_> {
             mark(area.right() - 1);
         }
     }
+}
+
+/// Cursor of a text field within a line.
+pub const CURSOR: &str = "▏";
+
+/// Text of a focused field with its cursor and selection, for a line or a row that holds other text too. The library's
+/// widget needs an area of its own.
+pub fn pieces(field: &TextField, role: Role) -> Vec<StyledText> {
+    let (cursor, selected) = (field.cursor(), field.selection().unwrap_or(0..0));
+    let mut pieces: Vec<StyledText> = Vec::new();
+    for (at, character) in field.text().chars().enumerate() {
+        if at == cursor {
+            pieces.push((CURSOR.to_owned(), Role::Key));
+        }
+        let role = if selected.contains(&at) { Role::Frozen } else { role };
+        match pieces.last_mut() {
+            Some(last) if last.1 == role => last.0.push(character),
+            _ => pieces.push((character.to_string(), role)),
+        }
+    }
+    if cursor >= field.text().chars().count() {
+        pieces.push((CURSOR.to_owned(), Role::Key));
+    }
+    pieces
 }

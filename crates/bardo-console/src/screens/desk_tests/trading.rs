@@ -26,7 +26,7 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
     })
 }
 
-/// Trade screen with a typed swap, and the wishes that it emitted.
+/// Trade screen with a typed swap, and the requests that it emitted.
 fn swap_typed(world: &TestHarness) -> (Trade, Vec<ScreenRequest>) {
     let mut trade = Trade::default();
     trade.shown(&world.known());
