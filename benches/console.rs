@@ -22,7 +22,7 @@ use bardo::console::state::model::{
 use bardo::console::state::{Input, State};
 use bardo::console::theme::Theme;
 use bardo::console::view;
-use bardo::console::widgets::{Card, samples};
+use bardo::console::widgets::{self, samples};
 use bardo::engine::Catalog;
 use bardo::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, Event, EventKind, GolemNow, GolemThought, MemoryHits,
@@ -365,7 +365,7 @@ fn frames(criterion: &mut Criterion) {
             group.bench_function(widget, |bencher| {
                 bencher.iter(|| {
                     buffer.reset();
-                    Card::new(&card, &theme, samples::NOW).render(area, &mut buffer);
+                    widgets::Card::new(&card, &theme, samples::NOW).render(area, &mut buffer);
                     black_box(&buffer);
                 });
             });

@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 
 use crate::endpoints::end_with_this_process;
-use crate::lying_rpc::LyingRpc;
+use bardo_testkit::lying_rpc::LyingRpc;
 use crate::real_network::RealNetwork;
 use bardo_testkit::devnet::{Devnet, ask};
 
