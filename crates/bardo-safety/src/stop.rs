@@ -395,10 +395,11 @@ impl StopFile {
     }
 
     /// Raises the stop to a temporary halt until the operator chooses. Returns the hold, which its owner must release.
-    /// `None` if an equal or higher stop is in force.
+    /// `None` if an equal or higher stop is in force. That includes the halt by an empty file that is made if the hold
+    /// cannot be written: nobody owns it, and only `bardo resume` lifts it.
     ///
     /// # Errors
-    /// [`StopError::File`] if the hold could not be written.
+    /// [`StopError::File`] if neither the hold nor that file could be written; then nothing was stopped.
     pub fn hold(&self, reason: &str, by: &str, now: u64) -> Result<Option<Stop>, StopError> {
         self.set(Stop { hold: true, ..Stop::new(StopLevel::Halt, reason, by, now) }).map(|(_, own)| own)
     }

@@ -235,9 +235,27 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
 mod tests {
     use alloy::primitives::U256;
 
+    use super::super::model::{preview, proposal, usd};
     use super::*;
     use crate::proposal::{Inflow, Intent};
     use crate::sample;
+
+    #[test]
+    fn it_ends_by_whichever_clock_ends_it_first() {
+        let start = Moment { wall: 1_000_000, steady: Instant::now() };
+        let at = |wall: u64, steady: u64| Moment { wall, steady: start.steady + Duration::from_millis(steady) };
+        let of = preview(proposal(), 10, start.wall);
+        let grant = Grant::new(1, &of, (usd(100), usd(90)), 60_000, start);
+        for (now, expected) in [
+            (at(1_059_999, 59_999), true),
+            // A suspended machine's monotonic clock stands still; a wall clock may be held back.
+            (at(1_060_000, 0), false),
+            (at(1_000_000, 60_000), false),
+            (at(999_999, 0), false),
+        ] {
+            assert_eq!(grant.stands(now), expected, "{now:?}");
+        }
+    }
 
     #[test]
     fn what_is_no_trade_allows_as_much_as_need_not_come_in() {

@@ -355,9 +355,9 @@ fn what_lies_beside_the_file_and_cannot_be_understood_is_a_halt() {
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
 }
 
+/// Stop file in a folder in which a stop cannot be written: the path leaves no room for the name of the prepared file.
 #[cfg(target_os = "linux")]
-#[test]
-fn what_cannot_be_written_is_a_halt_all_the_same() {
+fn without_room() -> (tempfile::TempDir, StopFile) {
     let folder = tempfile::tempdir().unwrap();
     // A path of the maximum length leaves no room for the longer name of the prepared file.
     let mut deep = folder.path().to_owned();
@@ -371,6 +371,26 @@ fn what_cannot_be_written_is_a_halt_all_the_same() {
     fs::create_dir_all(&deep).unwrap();
     let file = StopFile::in_folder(&deep);
     assert_eq!(file.read(), InForce::None);
+    (folder, file)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hold_that_cannot_be_written_is_a_halt_that_no_owner_releases() {
+    let (_folder, file) = without_room();
+    assert_eq!(file.hold("choose", "console", 1).unwrap(), None);
+    assert_eq!((file.read().level(), file.read().is_hold()), (Some(StopLevel::Halt), false));
+    // The same over a lower stop, which it must not leave in force.
+    let (_folder, file) = without_room();
+    fs::write(file.path(), serde_json::to_vec(&Stop::new(StopLevel::Pause, "", "operator", 1)).unwrap()).unwrap();
+    assert_eq!(file.hold("choose", "console", 2).unwrap(), None);
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_a_halt_all_the_same() {
+    let (_folder, file) = without_room();
     let raised = file.raise(StopLevel::Pause, "no room", "operator", 1).unwrap();
     assert!(matches!(raised, InForce::Garbled { .. }), "{raised:?}");
     assert_eq!(file.read().level(), Some(StopLevel::Halt));

@@ -48,10 +48,13 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
 fn a_clock_that_is_behind_the_chain_counts_nothing_that_would_be_old_when_it_is_set_right() {
     let (mut file, at) = (File::new(), 1_000 * DAY);
     assert_eq!(file.reserve_by_chain(at - DAY, at, 100), Err(LedgerError::ClockBehind { by: DAY }));
-    // Revocations do not depend on the clock.
+    // Revocations and exits do not depend on the clock.
     let back = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
-    let id = file.write(|tx| reserve_by_chain(tx, at - DAY, at, &caps(), &party(), &back)).unwrap();
-    file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
+    let exit = Request { exempt: true, exit: true, ..request(1) };
+    for one in [back, exit] {
+        let id = file.write(|tx| reserve_by_chain(tx, at - DAY, at, &caps(), &party(), &one)).unwrap();
+        file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
+    }
     // A clock behind by up to the slack is accepted, and one further behind is not.
     let id = file.reserve_by_chain(at - CLOCK_SLACK, at, 100).unwrap();
     file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
