@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask};
 use crate::endpoints::end_with_this_process;
+use crate::lying_rpc::LyingRpc;
 use crate::real_network::RealNetwork;
 
 /// Devnet of all cases here, which makes a block for each transaction.
@@ -124,6 +125,11 @@ fn a_policy_that_allows_all_spenders_does_not_allow_a_bare_key_of_the_book() {
     let cosigner = contract("orderCosigner");
     refused(&call(home.path(), "token_approve", &approve(&cosigner)), "private key");
     assert_eq!(allowance(&cosigner), "");
+    // Such contracts have the same address on many chains, so each is refused where the chain's own book lacks it: this
+    // is UniswapMulticall of mainnet (Uniswap's deployment addresses).
+    const CALLS_FOR_ANYONE: &str = "0x1F98415757620B543A52E61c46B32eB19261F984";
+    assert!(!DEVNET.described.to_string().to_lowercase().contains(&CALLS_FOR_ANYONE.to_lowercase()));
+    refused(&call(home.path(), "token_approve", &approve(CALLS_FOR_ANYONE)), "anyone");
 }
 
 #[test]
@@ -140,10 +146,10 @@ fn a_lookalike_of_permit2_gets_no_allowance() {
 fn nothing_is_sent_to_a_contract_of_the_book() {
     let home = tempfile::tempdir().unwrap();
     for to in [contract("multicall3"), contract("universalRouter"), contract("orderCosigner"), token("USDC")] {
-        let params = json!({ "token": "USDC", "recipient": to, "amount": "5", "chain_id": "ethereum" });
+        let params = json!({ "token": "USDC", "recipient": to, "amount": "5", "chain": "ethereum" });
         let (envelope, code) = call(home.path(), "wallet_transfer_token", &params);
         assert_ne!(code, 0, "{envelope}");
-        assert!(envelope["error"]["message"].as_str().unwrap().contains("recipient"), "{envelope}");
+        assert!(envelope["error"]["message"].as_str().unwrap().contains("tokens sent to it"), "{envelope}");
     }
 }
 
@@ -209,5 +215,36 @@ fn a_router_of_a_trusted_book_without_code_gets_no_allowance() {
         let answer = network.rehearse_allowance(home.path(), &at(number));
         assert_eq!(answer["status"], "blocked", "{name}: {answer}");
         assert!(answer["error"].to_string().contains("has no code"), "{name}: {answer}");
+    }
+}
+
+#[test]
+fn one_endpoint_of_two_gives_no_router_its_code() {
+    const ROUTER: &str = "0x1234567890123456789012345678901234567890";
+    let (network, home) = trusting(43, |chain| {
+        chain["contracts"]["v2Router"] = json!(ROUTER);
+        chain["code_hashes"].as_object_mut().unwrap().remove("v2Router");
+    });
+    let endpoint = |lies: bool| {
+        network.endpoint(Box::new(move |asked, answer| {
+            let is_router = asked["params"][0].as_str().is_some_and(|of| of.eq_ignore_ascii_case(ROUTER));
+            if lies && is_router && asked["method"] == "eth_getCode" {
+                answer["result"] = json!("0x60015f5260205ff3");
+            }
+        }))
+    };
+    let (liar, honest) = (endpoint(true), endpoint(false));
+    let over = |endpoints: &[&LyingRpc]| {
+        let mut arguments = network.arguments()[2..].to_vec();
+        for endpoint in endpoints {
+            arguments.extend(["--rpc".to_owned(), format!("mine={}", endpoint.url())]);
+        }
+        network.rehearse_allowance_over(home.path(), ROUTER, &arguments)
+    };
+    // Whoever asks the liar alone believes it.
+    assert_eq!(over(&[&liar])["status"], "simulated");
+    for both in [[&liar, &honest], [&honest, &liar]] {
+        let answer = over(&both);
+        assert_ne!(answer["status"], "simulated", "{answer}");
     }
 }

@@ -301,10 +301,30 @@ fn the_consoles_memory_is_closed_to_other_programs_of_its_user() {
     }
     let mut golem = command.spawn().unwrap();
     until("its ledger", || ground.home.path().join("data/ledger").exists().then_some(()));
-    let owner = std::fs::metadata(format!("/proc/{}/mem", golem.id())).map(|found| found.uid());
+    let owner_of = |process: u32| std::fs::metadata(format!("/proc/{process}/mem")).map(|found| found.uid());
+    let owner = owner_of(golem.id());
+    // The process that supervises the brain is a child of the console.
+    let supervisor = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", golem.id())).ok()?;
+        let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+        let children: Vec<u32> = children.flat_map(|text| numbers(&text)).collect();
+        let is_supervisor = |process: &u32| {
+            let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            line.windows(14).any(|part| part == b"__run-confined")
+        };
+        children.into_iter().find(is_supervisor)
+    };
+    let found = until("its supervisor", supervisor);
+    // It has just been started.
+    std::thread::sleep(Duration::from_secs(1));
+    let owner_of_supervisor = owner_of(found);
     golem.kill().unwrap();
     golem.wait().unwrap();
-    assert_eq!(owner.unwrap(), 0);
+    assert_eq!((owner.unwrap(), owner_of_supervisor.unwrap()), (0, 0));
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 #[test]

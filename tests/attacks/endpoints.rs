@@ -8,14 +8,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use alloy::eips::BlockId;
+use alloy::network::TransactionBuilder as _;
 use alloy::primitives::{Address, U256, hex};
 use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
+use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
-use bardo::chain::fork::{Call, Fork, NextBlock, Source, Status};
+use bardo::chain::fork::{Call, Fork, ForkError, NextBlock, Source, Status};
 use bardo::chain::network::ChainPlan;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use parking_lot::{Mutex, MutexGuard};
@@ -268,8 +270,9 @@ fn multicalls() -> Lie {
     })
 }
 
-/// Changes the results of the function with this selector inside multicalls.
-fn multicall_answers(selector: [u8; 4], change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Lie {
+/// Changes the results of the calls whose data begins like this inside multicalls: of a function by its selector.
+fn multicall_answers(begins: impl Into<Vec<u8>>, change: impl Fn(&mut [u8]) + Send + Sync + 'static) -> Lie {
+    let begins = begins.into();
     Box::new(move |asked, answer| {
         let input = asked["params"][0]["input"].as_str().or(asked["params"][0]["data"].as_str()).unwrap_or_default();
         let decoded = hex::decode(input).ok().and_then(|input| IMulticall3::aggregate3Call::abi_decode(&input).ok());
@@ -277,7 +280,7 @@ fn multicall_answers(selector: [u8; 4], change: impl Fn(&mut [u8]) + Send + Sync
         let told = told.and_then(|told| IMulticall3::aggregate3Call::abi_decode_returns(&told).ok());
         let (Some(call), Some(mut told)) = (decoded, told) else { return };
         for (call, told) in call.calls.iter().zip(&mut told) {
-            if call.callData.starts_with(&selector) {
+            if call.callData.starts_with(&begins) {
                 let mut data = told.returnData.to_vec();
                 change(&mut data);
                 told.returnData = data.into();
@@ -287,9 +290,9 @@ fn multicall_answers(selector: [u8; 4], change: impl Fn(&mut [u8]) + Send + Sync
     })
 }
 
-/// Inside multicalls, the function with this selector returns another number in word `place`.
-fn inside_multicalls(selector: [u8; 4], place: usize) -> Lie {
-    multicall_answers(selector, move |data| {
+/// Inside multicalls, calls whose data begins like this return another number in word `place`.
+fn inside_multicalls(begins: impl Into<Vec<u8>>, place: usize) -> Lie {
+    multicall_answers(begins, move |data| {
         if let Some(byte) = data.get_mut(32 * place + 31) {
             *byte ^= 1;
         }
@@ -325,9 +328,10 @@ fn used_nonces() -> Lie {
     multicall_answers([0x4f, 0xe0, 0x2b, 0x44], |data| data.fill(0xff))
 }
 
-/// Token balances, which the account's value is computed from: `balanceOf(address)`.
+/// Token balances of the account, which its value is computed from: `balanceOf(address)`. Those of pools are told as they
+/// are.
 fn held() -> Lie {
-    inside_multicalls([0x70, 0xa0, 0x82, 0x31], 0)
+    inside_multicalls(Erc20::balanceOfCall { owner: account().parse().unwrap() }.abi_encode(), 0)
 }
 
 /// Prices of feeds: the answer of `latestRoundData()`.
@@ -413,6 +417,74 @@ fn a_lied_pool_liquidity_signs_nothing_new() {
 #[test]
 fn lied_token_code_signs_nothing_new() {
     is_refused(code, &[(3, 1), (2, 1)]);
+}
+
+/// Client of `count` endpoints of which the one at index `place` lies, and the proxies.
+fn client(runtime: &tokio::runtime::Runtime, (count, place): (usize, usize), lie: Lie) -> (ChainClient, Vec<LyingRpc>) {
+    let (mut lie, real) = (Some(lie), chain().devnet.url(0));
+    let proxies: Vec<LyingRpc> = (0..count)
+        .map(|index| match lie.take_if(|_| index == place) {
+            Some(lie) => LyingRpc::start(real, lie),
+            None => LyingRpc::honest(real),
+        })
+        .collect();
+    let plan = ChainPlan {
+        name: "ethereum".into(),
+        network: None,
+        chain_id: None,
+        endpoints: proxies.iter().map(|proxy| RpcUrl::parse(&proxy.url()).unwrap()).collect(),
+    };
+    let connected = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock));
+    (runtime.block_on(connected).unwrap(), proxies)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Neither of two endpoints decides what a simulation shows, whichever of them lies: not even that an exit is fair.
+#[test]
+fn without_a_majority_nothing_is_simulated() {
+    let _turn = chain().turn.lock();
+    let runtime = runtime();
+    for (count, place) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
+        let (client, _proxies) = client(&runtime, (count, place), balances());
+        let simulated = runtime.block_on(async {
+            let fork = Fork::pin(&Source::of(&client), BlockId::latest(), NextBlock::default()).await.unwrap();
+            let transfer = Erc20::transferCall { to: Address::repeat_byte(7), value: U256::from(1) }.abi_encode();
+            fork.simulate(&[Call::new(account().parse().unwrap(), token("USDC").parse().unwrap(), transfer)]).await
+        });
+        match count {
+            2 => assert!(matches!(simulated, Err(ForkError::Disputed(_))), "{place} of {count}: {simulated:?}"),
+            _ => assert_eq!(simulated.unwrap().outcomes[0].status, Status::Success, "{place} of {count}"),
+        }
+    }
+}
+
+/// What one endpoint alone is asked, another one answers where that answer cannot be.
+#[test]
+fn an_endpoint_without_multicall3_is_passed_over() {
+    let _turn = chain().turn.lock();
+    let runtime = runtime();
+    let multicall: Address =
+        chain().devnet.described["chains"][0]["contracts"]["multicall3"].as_str().unwrap().parse().unwrap();
+    for lie in [no_multicall, broken_multicall] {
+        let (client, _proxies) = client(&runtime, (2, 0), lie());
+        let input = IMulticall3::aggregate3Call { calls: Vec::new() }.abi_encode();
+        let request = TransactionRequest::default().with_to(multicall).with_input(input);
+        let told = runtime.block_on(async { client.provider().call(request).await });
+        assert!(IMulticall3::aggregate3Call::abi_decode_returns(&told.unwrap()).unwrap().is_empty());
+    }
+}
+
+/// No tool reads the code of Permit2; only the simulation does.
+#[test]
+fn lied_code_of_a_contract_beside_the_token_signs_nothing_new() {
+    let permit2 = || -> Lie {
+        let at = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
+        about("eth_getCode", at.to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
+    };
+    is_refused(permit2, &[(3, 1), (2, 1)]);
 }
 
 #[test]
@@ -760,6 +832,15 @@ fn another_chain_id_midway_takes_the_endpoint_out() {
         }
     });
     done(&Attack::new(3, 0, lie), BUY);
+    // What it says of that other chain does not count, so it contradicts nobody.
+    let (asked_before, balances) = (AtomicUsize::new(0), balances());
+    let lie: Lie = Box::new(move |asked, answer| {
+        if asked["method"] == "eth_chainId" && asked_before.fetch_add(1, Ordering::SeqCst) > 0 {
+            answer["result"] = json!("0x1");
+        }
+        balances(asked, answer);
+    });
+    done(&Attack::new(3, 2, lie), BUY);
 }
 
 #[test]
@@ -824,7 +905,7 @@ fn one_endpoint_raises_no_fee() {
 #[test]
 fn one_endpoint_sets_no_price_of_gas() {
     let _turn = chain().turn.lock();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = runtime();
     let real = chain().devnet.url(0);
     let honest = number(&ask(real, "eth_gasPrice", json!([])));
     let head = ask(real, "eth_getBlockByNumber", json!(["latest", false]));
@@ -836,28 +917,36 @@ fn one_endpoint_sets_no_price_of_gas() {
                     answer["result"] = json!(format!("{told:#x}"));
                 }
             });
-            let mut lie = Some(price);
-            let proxies: Vec<LyingRpc> = (0..count)
-                .map(|index| match lie.take_if(|_| index == place) {
-                    Some(lie) => LyingRpc::start(real, lie),
-                    None => LyingRpc::honest(real),
-                })
-                .collect();
-            let plan = ChainPlan {
-                name: "ethereum".into(),
-                network: None,
-                chain_id: None,
-                endpoints: proxies.iter().map(|proxy| RpcUrl::parse(&proxy.url()).unwrap()).collect(),
-            };
-            let found = runtime.block_on(async {
-                let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
-                client.gas_price().await.unwrap()
-            });
+            let (client, _proxies) = client(&runtime, (count, place), price);
+            let found = runtime.block_on(client.gas_price()).unwrap();
             // Of two endpoints that differ, the higher one counts, up to thirty gwei above the base fee.
             let expected =
                 if (count, told > 0) == (2, true) { u128::from(base_fee) + 30_000_000_000 } else { honest.into() };
             assert_eq!(found, expected, "{told} by endpoint {place} of {count}");
         }
+    }
+}
+
+/// An endpoint whose machines are not equally far: where the block is not named by its hash, feeds are read from an old
+/// block, on which their last answer is from long ago.
+fn old_feeds() -> Lie {
+    let old = multicall_answers([0xfe, 0xaf, 0x96, 0x8c], |data| {
+        if let Some(updated_at) = data.get_mut(96..128) {
+            updated_at.fill(0);
+            updated_at[31] = 1;
+        }
+    });
+    Box::new(move |asked, answer| {
+        if asked["method"] == "eth_call" && asked["params"][1] == "latest" {
+            old(asked, answer);
+        }
+    })
+}
+
+#[test]
+fn prices_are_those_of_the_block_that_is_judged() {
+    for (count, place) in [(1, 0), (2, 0), (3, 1)] {
+        done(&Attack::new(count, place, old_feeds()), BUY);
     }
 }
 
@@ -896,7 +985,7 @@ fn round_trips(heard: &[Heard], delay: Duration) -> usize {
 fn several_endpoints_cost_one_more_round_trip() {
     const DELAY: Duration = Duration::from_millis(60);
     let _turn = chain().turn.lock();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = runtime();
     let trips = |count: usize| {
         let slow = || LyingRpc::slow(chain().devnet.url(0), Box::new(|_, _| {}), DELAY);
         let proxies: Vec<LyingRpc> = (0..count).map(|_| slow()).collect();

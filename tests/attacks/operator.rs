@@ -16,6 +16,7 @@ use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::secret::Password;
 use bardo::base::text::SafeText;
+use bardo::chain::network::Contract;
 use bardo::chain::sender;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
@@ -25,7 +26,7 @@ use bardo::runtime::data::{DataFolder, ROOMS};
 use bardo::runtime::reconcile::{self, Standing};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
-    AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
+    AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason, Reply, requirement,
 };
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::operator_proof::{Authorisation, ProofError};
@@ -892,6 +893,38 @@ async fn an_agent_cannot_bury_the_operator_under_questions() {
     assert_eq!(queue.desk.pending().len(), 1);
 }
 
+/// The queue itself demands what must be read and typed, so that no program around it can leave that out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bare_yes_pays_no_lookalike() {
+    let queue = Queue::new(6).await;
+    let known = queue.world.contract(Contract::Permit2);
+    let who = Address::from_slice(&[&known[..2], &[0x33; 16], &known[18..]].concat());
+    let mut of_lookalike = Arc::unwrap_or_clone(queue.swap(10 * USDC).await);
+    of_lookalike.parties = vec![Reason::Resembles { who, known }];
+    let asked = Arc::new(of_lookalike);
+    let permit_id = asked.permit.permit_id;
+    let mut ticket = queue.desk.ask(Arc::clone(&asked));
+    let required = queue.desk.pending().remove(0).requirement;
+    let digits = required.confirm.clone().unwrap().expected;
+    assert!(known.to_string() != who.to_string() && who.to_string().contains(digits.as_str()), "{digits}");
+    let typed = |text: &str| Confirmation { typed: Some(SafeText::clean(text, 20)), ..required.met() };
+    let unread = Confirmation { read: Vec::new(), ..required.met() };
+    assert!(!required.to_read.is_empty());
+    for missing in [Confirmation::default(), unread, typed(""), typed("yes"), typed(&known.to_string()[2..6])] {
+        let reply = Reply { answer: OperatorAnswer::Once, confirmation: missing.clone() };
+        let refused = queue.desk.answer(permit_id, reply);
+        assert!(matches!(refused, Err(AnswerError::Unconfirmed(_))), "{missing:?}: {refused:?}");
+        // By hand, where the command shows the action, it is the same.
+        let by_hand = queue.desk.ask_approved(Arc::clone(&asked), &missing, None);
+        assert!(matches!(by_hand, Err(AnswerError::Unconfirmed(_))), "{missing:?}");
+    }
+    assert_eq!(queue.desk.pending().len(), 1, "it stays open");
+    let reply = Reply { answer: OperatorAnswer::Once, confirmation: required.met() };
+    queue.desk.answer(permit_id, reply).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    assert!(queue.desk.ask_approved(asked, &required.met(), None).is_ok());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_a_proof_is_needed_no_key_press_approves() {
     let queue = Queue::new(5).await;
@@ -917,4 +950,9 @@ async fn where_a_proof_is_needed_no_key_press_approves() {
     }
     queue.desk.answer_proved(permit_id, OperatorAnswer::Once, proof(permit_id, account)).unwrap();
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    // Nor does one by hand, whatever was read and typed.
+    let met = requirement(&asked).met();
+    let unproved = queue.desk.ask_approved(Arc::clone(&asked), &met, None);
+    assert!(matches!(unproved, Err(AnswerError::Unproved(ProofError::NoPassword))), "{:?}", unproved.is_ok());
+    assert!(queue.desk.ask_approved(asked, &met, proof(permit_id, account)).is_ok());
 }

@@ -397,6 +397,27 @@ async fn a_thousand_dollars_that_stand_in_six_ticks_all_the_time_are_no_depth() 
     // A tick or more, but still within the range.
     bent.trade(620.0).await;
     market.passes(1_000).await;
+    // It holds too little for its ticks to be worth a read.
+    let (_, heard) = market.pools(Token::Uni, None).await;
+    assert!(heard.iter().all(|text| !text.contains(&ticks_of(bent.pool))));
+    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    assert!(refused.contains("it has no price feed"), "{refused}");
+}
+
+/// By its mean liquidity and by what it holds, the pool would be deep. Only its ticks show that next to nothing can be
+/// traded near its price.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_dollars_in_six_ticks_beside_far_parked_money_are_no_depth() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-3, 3, 1_800.0).await;
+    bent.provide(-9_000, -600, 500_000.0).await;
+    bent.provide(600, 9_000, 500_000.0).await;
+    market.passes(1_000).await;
+    bent.trade(620.0).await;
+    market.passes(1_000).await;
+    let (_, heard) = market.pools(Token::Uni, None).await;
+    assert!(heard.iter().any(|text| text.contains(&ticks_of(bent.pool))), "it might be deep, so its ticks are read");
     let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
     assert!(refused.contains("it has no price feed"), "{refused}");
 }

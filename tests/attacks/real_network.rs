@@ -8,7 +8,7 @@ use alloy::primitives::Address;
 use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask, program};
-use crate::lying_rpc::LyingRpc;
+use crate::lying_rpc::{Lie, LyingRpc};
 
 /// Chain id that no known network has.
 pub const CHAIN_ID: i64 = 424_242;
@@ -34,15 +34,6 @@ impl RealNetwork {
     /// Network with an address book that `change` has modified. The configuration trusts every entry of it.
     pub fn described(seed: u64, change: impl FnOnce(&mut Value)) -> Self {
         let devnet = Devnet::start("0", seed);
-        let another = |asked: &Value, answer: &mut Value| match asked["method"].as_str() {
-            Some("eth_chainId") => answer["result"] = json!(format!("{CHAIN_ID:#x}")),
-            // The proxy hides that the chain describes itself as a devnet.
-            Some("bardo_describe") => {
-                let error = json!({"code": -32601, "message": "method not found"});
-                *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "error": error});
-            }
-            _ => {}
-        };
         let proxy = LyingRpc::start(devnet.url(0), Box::new(another));
         let folder = tempfile::tempdir().unwrap();
         let mut chain = devnet.described["chains"][0].clone();
@@ -50,6 +41,15 @@ impl RealNetwork {
         change(&mut chain);
         std::fs::write(folder.path().join("book.json"), json!({ "chains": [chain] }).to_string()).unwrap();
         Self { devnet, proxy, folder }
+    }
+
+    /// Another endpoint of the network, which also tells this lie.
+    pub fn endpoint(&self, lie: Lie) -> LyingRpc {
+        let told = move |asked: &Value, answer: &mut Value| {
+            another(asked, answer);
+            lie(asked, answer);
+        };
+        LyingRpc::start(self.devnet.url(0), Box::new(told))
     }
 
     fn book(&self) -> PathBuf {
@@ -107,9 +107,14 @@ impl RealNetwork {
 
     /// Previews an allowance of 5 USDC for `spender` with the program in `home`; returns the envelope.
     pub fn rehearse_allowance(&self, home: &Path, spender: &str) -> Value {
+        self.rehearse_allowance_over(home, spender, &self.arguments())
+    }
+
+    /// The same with these arguments for working on the network.
+    pub fn rehearse_allowance_over(&self, home: &Path, spender: &str, arguments: &[String]) -> Value {
         let params = json!({ "token": "USDC", "spender": spender, "amount": "5", "chain": "mine" }).to_string();
         let mut call = Command::new(program());
-        call.args(self.arguments()).args(["call", "--approve", "never", "--dry-run", "token_approve", &params]);
+        call.args(arguments).args(["call", "--approve", "never", "--dry-run", "token_approve", &params]);
         let output = call.env_clear().env("BARDO_HOME", home).stdin(Stdio::null()).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
     }
@@ -130,5 +135,17 @@ impl RealNetwork {
         let output = call.env_clear().env("BARDO_HOME", home.path()).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         assert_eq!(ask(self.devnet.url(0), "eth_getTransactionCount", json!([ACCOUNT, "latest"])), "0x1");
+    }
+}
+
+/// Gives the devnet another chain id, and hides that it describes itself as a devnet.
+fn another(asked: &Value, answer: &mut Value) {
+    match asked["method"].as_str() {
+        Some("eth_chainId") => answer["result"] = json!(format!("{CHAIN_ID:#x}")),
+        Some("bardo_describe") => {
+            let error = json!({"code": -32601, "message": "method not found"});
+            *answer = json!({"jsonrpc": "2.0", "id": asked["id"], "error": error});
+        }
+        _ => {}
     }
 }

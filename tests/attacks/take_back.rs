@@ -102,6 +102,13 @@ fn another_intent_with_the_calldata_of_a_revocation_is_none() {
     for intent in [Approve, Bridge, Identity, PlaceOrder, Swap, Transfer] {
         assert!(!revokes(intent, vec![leg(TOKEN, approve(STRANGER, 0))]), "{intent:?}");
     }
+    // A refund pays the account, so it is one only by that name, and nothing else is.
+    for intent in [Intent::Revoke, Intent::CancelOrder, Approve, Transfer] {
+        assert!(!revokes(intent, vec![leg(SETTLER, refund())]), "{intent:?}");
+    }
+    for other in [leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, lockdown()), leg(PERMIT2, nonces(1))] {
+        assert!(!revokes(Intent::Refund, vec![other]));
+    }
 }
 
 #[test]

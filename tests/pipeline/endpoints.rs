@@ -3,20 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
 use alloy::rpc::types::Filter;
 use alloy::sol_types::{SolCall as _, SolEvent as _, SolValue as _};
+use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler::{self, depositsReturn};
 use bardo::abi::permit2::Permit2;
 use bardo::abi::uniswapx::Reactor;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
+use bardo::base::units::Usd;
 use bardo::chain::devnet::{Devnet, server};
-use bardo::chain::network::{ChainPlan, Network};
+use bardo::chain::network::{ChainPlan, DataFees, Network};
 use bardo::chain::permit2::{nonce_position, nonce_used};
+use bardo::chain::price::PriceChain;
 use bardo::chain::provider::{ChainClient, ConnectRules};
+use bardo::chain::token::TokenId;
+use bardo::safety::ground::Ground;
 use bardo::safety::orders::Stage;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
@@ -25,7 +31,7 @@ use serde_json::{Value, json};
 use crate::bridges::Bridge;
 use crate::orders::{Desk, Manner, UsedNonce, order, signed};
 use crate::proxy::{Fate, Proxy};
-use crate::world::devnet;
+use crate::world::{World, devnet};
 
 /// An honest endpoint, and one that lies about `method`.
 struct Endpoints {
@@ -224,4 +230,55 @@ async fn one_endpoints_receipt_settles_no_order() {
     let believed = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
     assert_eq!((believed.status.as_str(), received(&believed).as_str()), ("filled", "0"));
     desk.clear().await;
+}
+
+/// What others moved of a token explains a balance only where all endpoints tell the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_events_explain_no_balance() {
+    let world = World::new(6).await;
+    let (token, account) = (world.contract_of(&world.usdc), world.account());
+    let transfer = Erc20::Transfer { from: Address::repeat_byte(1), to: account, value: U256::from(777) };
+    let data = transfer.encode_log_data();
+    let lie = json!([{
+        "address": token, "topics": data.topics(), "data": data.data, "blockNumber": "0x1",
+        "blockHash": B256::repeat_byte(1), "transactionHash": B256::repeat_byte(2), "transactionIndex": "0x0",
+        "logIndex": "0x0", "removed": false,
+    }]);
+    let network = world.client.network();
+    let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
+    let told = async |urls: &[String]| {
+        let client = connect(network, urls).await;
+        let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
+        Ground::new(client, prices, Usd::whole(50_000)).transfers(account, TokenId::Erc20(token), (1, 1)).await
+    };
+    let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());
+    let lied = (U256::from(777), U256::from(777));
+    assert_eq!(told(std::slice::from_ref(&liar)).await, Some(lied), "alone it is believed");
+    assert_eq!(told(std::slice::from_ref(&honest)).await, Some((U256::ZERO, U256::ZERO)));
+    for both in [[liar.clone(), honest.clone()], [honest, liar]] {
+        assert_eq!(told(&both).await, None);
+    }
+}
+
+/// A data fee that one endpoint reports lower, or without an oracle at all, is not known.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_word_sets_no_data_fee() {
+    let world = World::new(6).await;
+    let framed = world.preview(world.approval(1_000_000)).await.unwrap().framed;
+    let network = world.client.network();
+    let lie = json!(format!("{:#066x}", 5));
+    let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_call", lie).await;
+    let told = async |urls: &[String]| {
+        let client = connect(network, urls).await;
+        let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
+        let ground = Ground::new(client, prices, Usd::whole(50_000));
+        let ground = ground.charging(DataFees::Oracle(Address::repeat_byte(0xfe)));
+        let fee = ground.data_fee(&framed, 0, BlockId::latest()).await;
+        fee.map_err(|doubt| doubt.to_string())
+    };
+    let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());
+    // Twice what the oracle says: the base chain's fee may rise.
+    assert_eq!(told(std::slice::from_ref(&liar)).await, Ok(U256::from(10)), "alone it is believed");
+    let refused = told(&[liar, honest]).await.unwrap_err();
+    assert!(refused.contains("contradict each other"), "{refused}");
 }
