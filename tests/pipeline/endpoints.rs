@@ -22,7 +22,7 @@ use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::chain::token::TokenId;
-use bardo::safety::ground::Ground;
+use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::orders::Stage;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use crate::bridges::Bridge;
 use crate::orders::{Desk, Manner, UsedNonce, order, signed};
 use crate::proxy::{Fate, Proxy};
-use crate::world::{World, devnet};
+use crate::world::{TestHarness, devnet};
 
 /// An honest endpoint, and one that lies about `method`.
 struct Endpoints {
@@ -235,7 +235,7 @@ async fn one_endpoints_receipt_settles_no_order() {
 /// What others moved of a token explains a balance only where all endpoints tell the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_events_explain_no_balance() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let (token, account) = (world.contract_of(&world.usdc), world.account());
     let transfer = Erc20::Transfer { from: Address::repeat_byte(1), to: account, value: U256::from(777) };
     let data = transfer.encode_log_data();
@@ -249,7 +249,7 @@ async fn one_endpoints_events_explain_no_balance() {
     let told = async |urls: &[String]| {
         let client = connect(network, urls).await;
         let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
-        Ground::new(client, prices, Usd::whole(50_000)).transfers(account, TokenId::Erc20(token), (1, 1)).await
+        SnapshotReader::new(client, prices, Usd::whole(50_000)).transfers(account, TokenId::Erc20(token), (1, 1)).await
     };
     let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());
     let lied = (U256::from(777), U256::from(777));
@@ -263,7 +263,7 @@ async fn one_endpoints_events_explain_no_balance() {
 /// A data fee that one endpoint reports lower, or without an oracle at all, is not known.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_word_sets_no_data_fee() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let framed = world.preview(world.approval(1_000_000)).await.unwrap().framed;
     let network = world.client.network();
     let lie = json!(format!("{:#066x}", 5));
@@ -271,9 +271,9 @@ async fn one_endpoints_word_sets_no_data_fee() {
     let told = async |urls: &[String]| {
         let client = connect(network, urls).await;
         let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
-        let ground = Ground::new(client, prices, Usd::whole(50_000));
-        let ground = ground.charging(DataFees::Oracle(Address::repeat_byte(0xfe)));
-        let fee = ground.data_fee(&framed, 0, BlockId::latest()).await;
+        let reader = SnapshotReader::new(client, prices, Usd::whole(50_000));
+        let reader = reader.charging(DataFees::Oracle(Address::repeat_byte(0xfe)));
+        let fee = reader.data_fee(&framed, 0, BlockId::latest()).await;
         fee.map_err(|doubt| doubt.to_string())
     };
     let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());
