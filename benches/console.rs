@@ -13,7 +13,7 @@ use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::base::units::{TokenAmount, Usd};
-use bardo::console::pen::Pen;
+use bardo::console::painter::Painter;
 use bardo::console::screen::Screen;
 use bardo::console::screens::{ScreenId, ticket};
 use bardo::console::state::feed::Feed;
@@ -31,8 +31,8 @@ use bardo::fabric::{
 };
 use bardo::runtime::tool_info;
 use bardo::session::handle::{
-    AllowanceNow, AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Holding, Limits, News,
-    PolicyNow, Ready, Snapshot, SpendNow,
+    AllowanceState, AllowancesState, AuditEntry, BreakerState, ChainHoldings, Found, GrantState, Holding, Limits, News,
+    PolicyState, Ready, Snapshot, SpendState,
 };
 use bardo::session::questions::Question;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -135,8 +135,8 @@ fn snapshot() -> Snapshot {
     let text = |words: &str| SafeText::clean(words, 40);
     let amount = || TokenAmount::new(U256::from(1_234_567_890_u64), 6).unwrap_or(TokenAmount::ether(U256::ZERO));
     let dollars = |figure: &str| figure.parse().unwrap_or(Usd::ZERO);
-    let spend = |used: &str, limit: &str| SpendNow { used: dollars(used), limit: Some(dollars(limit)) };
-    let grant = |number| GrantNow {
+    let spend = |used: &str, limit: &str| SpendState { used: dollars(used), limit: Some(dollars(limit)) };
+    let grant = |number| GrantState {
         number,
         golem_id: GolemId::operator(),
         tool: text("uniswap_execute_swap"),
@@ -148,7 +148,7 @@ fn snapshot() -> Snapshot {
         lasts_millis: 1_800_000,
     };
     let held = |_| Holding { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() };
-    let allowance = |seed| AllowanceNow {
+    let allowance = |seed| AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,
         symbol: text("USDC"),
@@ -168,7 +168,7 @@ fn snapshot() -> Snapshot {
         account: None,
         paper: false,
         phase: Phase::Thriving,
-        policy: PolicyNow { name: text("demo"), version: 1, hash: B256::ZERO },
+        policy: PolicyState { name: text("demo"), version: 1, hash: B256::ZERO },
         limits: Some(Limits {
             day: spend("1966.02", "5000"),
             month: spend("1966.02", "50000"),
@@ -178,7 +178,7 @@ fn snapshot() -> Snapshot {
             hot_lane: None,
             calls: (3, 10),
             trades: (1, 120),
-            breaker: BreakerNow::Closed { failures: 0 },
+            breaker: BreakerState::Closed { failures: 0 },
             failures_limit: 3,
             stop_loss_bps: 1_000,
             stop_losses: Vec::new(),
@@ -194,7 +194,7 @@ fn snapshot() -> Snapshot {
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,
-        allowances: AllowancesNow { rows: (0..10).map(allowance).collect(), silent: Vec::new() },
+        allowances: AllowancesState { rows: (0..10).map(allowance).collect(), silent: Vec::new() },
         grants: (0..4).map(grant).collect(),
         running: 1,
     }
@@ -362,7 +362,7 @@ fn frames(criterion: &mut Criterion) {
             group.bench_function(widget, |bencher| {
                 bencher.iter(|| {
                     buffer.reset();
-                    widgets::draw(&card, &mut Pen { buffer: &mut buffer, theme: &theme }, area, samples::NOW);
+                    widgets::draw(&card, &mut Painter { buffer: &mut buffer, theme: &theme }, area, samples::NOW);
                     black_box(&buffer);
                 });
             });

@@ -17,7 +17,7 @@ use alloy::sol_types::SolCall;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::chain::devnet::server;
 use bardo::sandbox::plan::{ETHEREUM, Token};
-use bardo::sandbox::snapshot::{furnished_anew, furnished_from_file};
+use bardo::sandbox::snapshot::{furnished_from_file, run_genesis};
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tokio::runtime::Runtime;
@@ -39,7 +39,7 @@ fn boot(criterion: &mut Criterion) {
     });
     // Compares the deployments on the larger chain with reading their result from the snapshot.
     group.bench_function("genesis by deployment", |bencher| {
-        bencher.iter(|| furnished_anew(black_box(&ETHEREUM), &|_| {}).expect("a chain"));
+        bencher.iter(|| run_genesis(black_box(&ETHEREUM), &|_| {}).expect("a chain"));
     });
     group.bench_function("genesis from the snapshot", |bencher| {
         bencher.iter(|| furnished_from_file(black_box(&ETHEREUM)).expect("a chain"));

@@ -11,7 +11,7 @@ use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::text::SafeText;
 use bardo::chain::network::Contract;
 use bardo::chain::permit2::Domain;
-use bardo::console::pen::Pen;
+use bardo::console::painter::Painter;
 use bardo::console::screens::{Known, ScreenId, Screens};
 use bardo::console::state::feed::Feed;
 use bardo::console::state::model::Page;
@@ -34,7 +34,7 @@ use rusqlite::params;
 #[allow(dead_code)]
 mod world;
 
-use world::{World, devnet};
+use world::{TestHarness, devnet};
 
 /// Number of open orders to follow.
 const OPEN: u64 = 1_000;
@@ -128,7 +128,7 @@ fn orders(criterion: &mut Criterion) {
 
 /// Stores [`OPEN`] open orders in the ledger, as if each had been signed and submitted. None can be filled, since no
 /// service has them.
-async fn open_orders(world: &World) {
+async fn open_orders(world: &TestHarness) {
     let (permit2, account) = (world.contract(Contract::Permit2), world.account());
     let (reactor, cosigner) = (world.contract(Contract::V2DutchReactor), world.contract(Contract::OrderCosigner));
     let (given, wanted) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
@@ -192,9 +192,9 @@ async fn open_orders(world: &World) {
 /// durably and published.
 fn followed(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let world = runtime.block_on(World::new(3));
+    let world = runtime.block_on(TestHarness::new(3));
     runtime.block_on(open_orders(&world));
-    let service = LocalOrders::new(devnet().devnet.clone(), devnet().residents.clone());
+    let service = LocalOrders::new(devnet().devnet.clone(), devnet().background_actors.clone());
     let orders = Orders::new(OrdersConfig {
         chains: vec![OrderChain {
             client: world.client.clone(),
@@ -277,7 +277,7 @@ fn screen(criterion: &mut Criterion) {
         criterion.bench_function(&format!("1,000 open orders on screen, {width}x{height}"), |bench| {
             bench.iter(|| {
                 buffer.reset();
-                orders.draw(&known, &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+                orders.draw(&known, &mut Painter { buffer: &mut buffer, theme: &theme }, area);
                 black_box(&buffer);
             });
         });

@@ -14,15 +14,15 @@ use bardo::base::units::Usd;
 use bardo::chain::fork::{Changes, Pinned, Simulation};
 use bardo::chain::network::{AddressBook, Network};
 use bardo::chain::token::{Token, TokenId};
+use bardo::safety::check_inputs::{CheckInputs, Holding, Portfolio};
 use bardo::safety::checks::operators;
-use bardo::safety::checks::standing::Standing;
-use bardo::safety::facts::{Facts, Holding, Portfolio};
+use bardo::safety::checks::policy_context::PolicyContext;
 use bardo::safety::ledger::{Micros, Usage, Window};
 use bardo::safety::policy::{Policy, Preset};
 use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Purpose};
 use bardo::safety::simulate::{Move, Simulated};
 use bardo::safety::value::{Valued, Values};
-use bardo::safety::{AccountKind, FeeBound, Frame, Framed, FramedLeg, Proposal};
+use bardo::safety::{AccountKind, FeeBound, PayloadLeg, PayloadParts, Proposal, SigningPayload};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const ME: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
@@ -69,7 +69,7 @@ fn token(number: u8, symbol: &str) -> Token {
     }
 }
 
-fn framed() -> Framed {
+fn framed() -> SigningPayload {
     let data = Bytes::from([&hex!("3593564c")[..], &[0; 640]].concat());
     let leg = Leg {
         purpose: Purpose::Main,
@@ -100,7 +100,7 @@ fn framed() -> Framed {
         order: None,
         expected_outcome: SafeText::default(),
     };
-    let leg = FramedLeg {
+    let leg = PayloadLeg {
         purpose: Purpose::Main,
         from: ME,
         to: ROUTER,
@@ -110,7 +110,7 @@ fn framed() -> Framed {
         slots: vec![],
     };
     let fees = FeeBound { max_fee_per_gas: 20_000_000_000, max_priority_fee_per_gas: 1 };
-    Framed::new(Frame {
+    SigningPayload::new(PayloadParts {
         proposal,
         kind: AccountKind::LocalKey,
         signer: ME,
@@ -122,11 +122,11 @@ fn framed() -> Framed {
     .unwrap()
 }
 
-fn facts() -> Facts {
+fn facts() -> CheckInputs {
     let (sold, bought) = (token(1, "USDC"), token(2, "WETH"));
     let pinned = Pinned { chain_id: CHAIN, number: 1, hash: B256::ZERO };
     let amount = |id, before: u64, after: u64| Move { token: id, before: U256::from(before), after: U256::from(after) };
-    Facts {
+    CheckInputs {
         asked: false,
         now_millis: NOW,
         block_time: NOW / 1_000,
@@ -186,8 +186,8 @@ fn decide(criterion: &mut Criterion) {
         ..Usage::default()
     };
     let ask = |usage| {
-        let standing = Standing::new(&policy, Ok(usage), Some(&network), &framed, &facts);
-        operators(black_box(&framed), black_box(&facts), &standing)
+        let context = PolicyContext::new(&policy, Ok(usage), Some(&network), &framed, &facts);
+        operators(black_box(&framed), black_box(&facts), &context)
     };
     assert!(ask(&usage).iter().all(|verdict| !verdict.blocks()), "{:#?}", ask(&usage));
     let full = Usage { windows: [micros(5_000); 3].map(|spent| Window { spent, frees_at: None }), ..usage.clone() };

@@ -12,11 +12,11 @@ use alloy::primitives::{Address, U256};
 use alloy::providers::{DynProvider, Provider as _};
 use alloy::rpc::types::TransactionRequest;
 use bardo::chain::signed::Signed;
-use bardo::safety::account::{Account, AccountKind, FrameContext, SignError};
+use bardo::safety::account::{Account, AccountKind, PayloadContext, SignError};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Capability, State};
 use bardo::safety::proposal::Proposal;
-use bardo::safety::{FrameError, Framed};
+use bardo::safety::{PayloadError, SigningPayload};
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures::future::BoxFuture;
 
@@ -26,7 +26,7 @@ mod anvil;
 #[allow(dead_code)]
 mod world;
 
-use world::{ASKED, World};
+use world::{ASKED, TestHarness};
 
 /// Account that signs as custody does and records the time, but returns no signature, so that the chain stays
 /// unchanged.
@@ -45,7 +45,7 @@ impl Account for UpToTheSignature {
         self.wallet.kind()
     }
 
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         self.wallet.frame(proposal, context)
     }
 
@@ -60,7 +60,7 @@ impl Account for UpToTheSignature {
 
 fn pipeline(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let world = runtime.block_on(World::new(1));
+    let world = runtime.block_on(TestHarness::new(1));
     // Like a wallet that has traded before: Permit2 may move its USDC.
     runtime.block_on(async {
         let permit = world.preview(world.approval(5_000_000_000)).await.expect("no objection").permit.permit_id;

@@ -19,13 +19,13 @@ use criterion::{Criterion, criterion_group, criterion_main};
 
 const CHAIN_ID: u64 = 31_337;
 
-struct World {
+struct TestHarness {
     sender: Sender,
     key: PrivateKeySigner,
     _folder: tempfile::TempDir,
 }
 
-impl World {
+impl TestHarness {
     /// Must be called on a tokio runtime.
     fn new() -> Self {
         let key = PrivateKeySigner::random();
@@ -69,7 +69,7 @@ impl World {
 
 fn sending(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let world = runtime.block_on(async { World::new() });
+    let world = runtime.block_on(async { TestHarness::new() });
     criterion.bench_function("sender/nonce to final receipt, in process", |bencher| {
         bencher.iter(|| runtime.block_on(world.send()));
     });

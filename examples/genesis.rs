@@ -5,11 +5,11 @@
 use std::error::Error;
 use std::path::Path;
 
-use bardo::sandbox::snapshot::made_anew;
+use bardo::sandbox::snapshot::build_snapshot;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/genesis/devnet.bin");
-    let bytes = made_anew()?;
+    let bytes = build_snapshot()?;
     std::fs::write(&file, &bytes)?;
     println!("{}: {} KiB", file.display(), bytes.len() >> 10);
     Ok(())

@@ -73,8 +73,8 @@ fn colors(cell: &Cell) -> (String, String) {
     let hex = |wanted: Color, otherwise: &str| {
         color::rgb(wanted).map_or_else(|| otherwise.to_owned(), |(r, g, b)| format!("#{r:02x}{g:02x}{b:02x}"))
     };
-    let (text, ground) = (hex(cell.fg, "#c8c8c8"), hex(cell.bg, "#101010"));
-    if cell.modifier.contains(Modifier::REVERSED) { (ground, text) } else { (text, ground) }
+    let (text, reader) = (hex(cell.fg, "#c8c8c8"), hex(cell.bg, "#101010"));
+    if cell.modifier.contains(Modifier::REVERSED) { (reader, text) } else { (text, reader) }
 }
 
 /// The dots of a braille character, of which charts are made: bit 0 to 7 as in Unicode. Fonts disagree about their width.
@@ -134,11 +134,11 @@ fn svg(buffer: &Buffer) -> String {
     for cell in buffer.content() {
         *grounds.entry(colors(cell).1).or_default() += 1;
     }
-    let ground = grounds.into_iter().max_by_key(|(_, count)| *count).map_or_else(String::new, |(ground, _)| ground);
+    let reader = grounds.into_iter().max_by_key(|(_, count)| *count).map_or_else(String::new, |(reader, _)| reader);
     let mut picture = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide:.1} {high:.1}\" font-size=\"14\" \
          font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" xml:space=\"preserve\">\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{ground}\"/>\n"
+         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{reader}\"/>\n"
     );
     for row in 0..buffer.area.height {
         let mut column = 0;
@@ -161,7 +161,7 @@ fn svg(buffer: &Buffer) -> String {
             let x = |column: u16| MARGIN + f64::from(column) * CELL.0;
             let y = MARGIN + f64::from(row) * CELL.1;
             let (fill, behind) = colors(first);
-            if behind != ground {
+            if behind != reader {
                 let length = f64::from(column - begins) * CELL.0;
                 _ = writeln!(
                     picture,

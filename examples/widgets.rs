@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use bardo::base::model::Phase;
-use bardo::console::pen::Pen;
+use bardo::console::painter::Painter;
 use bardo::console::theme::{Depth, Role, Theme};
 use bardo::console::widgets::decision::DecisionModel;
 use bardo::console::widgets::{self, chart, gauge, samples, sprite};
@@ -38,8 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if wanted(widget) {
             writeln!(out, "{widget} · {state}")?;
             let height = options.lines.unwrap_or_else(|| widgets::height(&card, options.width, samples::NOW));
-            show(&mut out, &theme, (options.width, height), |pen, area| {
-                widgets::draw(&card, pen, area, samples::NOW);
+            show(&mut out, &theme, (options.width, height), |painter, area| {
+                widgets::draw(&card, painter, area, samples::NOW);
             })?;
         }
     }
@@ -57,28 +57,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 clock: now.millis,
             };
             let height = options.lines.unwrap_or_else(|| model.height(options.width));
-            show(&mut out, &theme, (options.width, height), |pen, area| model.draw(pen, area))?;
+            show(&mut out, &theme, (options.width, height), |painter, area| model.draw(painter, area))?;
         }
     }
     if wanted("gauge") {
         for one in samples::gauges() {
-            show(&mut out, &theme, (options.width, 1), |pen, area| gauge::draw(&one, pen, area, 7))?;
+            show(&mut out, &theme, (options.width, 1), |painter, area| gauge::draw(&one, painter, area, 7))?;
         }
     }
     if wanted("chart") {
         for lines in [1, 4, 10] {
             let model = samples::chart();
-            show(&mut out, &theme, (options.width, lines), |pen, area| chart::draw(&model, pen, area, samples::NOW))?;
+            show(&mut out, &theme, (options.width, lines), |painter, area| {
+                chart::draw(&model, painter, area, samples::NOW)
+            })?;
         }
     }
     if wanted("sprite") {
         for phase in Phase::ALL {
             for letters in [false, true] {
-                let frame = |pen: &mut Pen<'_>, area: Rect| {
+                let frame = |painter: &mut Painter<'_>, area: Rect| {
                     for (at, state) in (0..).zip(SpriteState::ALL) {
                         let place = Rect { x: at * 12, width: sprite::COLUMNS, ..area };
                         let model = sprite::SpriteModel { state, phase: *phase, letters };
-                        sprite::draw(&model, pen, place, samples::NOW);
+                        sprite::draw(&model, painter, place, samples::NOW);
                     }
                 };
                 writeln!(out, "{}", sprite::phase_words(*phase))?;
@@ -109,13 +111,13 @@ fn show(
     out: &mut impl Write,
     theme: &Theme,
     (width, height): (u16, u16),
-    draw: impl FnOnce(&mut Pen<'_>, Rect),
+    draw: impl FnOnce(&mut Painter<'_>, Rect),
 ) -> io::Result<()> {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
-    let mut pen = Pen { buffer: &mut buffer, theme };
-    pen.fill(area, Role::Background);
-    draw(&mut pen, area);
+    let mut painter = Painter { buffer: &mut buffer, theme };
+    painter.fill(area, Role::Background);
+    draw(&mut painter, area);
     for row in area.rows() {
         let mut covered = 0;
         for position in row.positions() {

@@ -11,7 +11,7 @@ use bardo::chain::permit2::Domain;
 use bardo::erc8004::Event;
 use bardo::erc8004::file::ReadRegistration;
 use bardo::intents::{Intent, Opened, read_relay};
-use bardo::uniswap::claim::{self, Asked};
+use bardo::uniswap::claim::{self, ClaimRequest};
 use bardo::uniswap::order::{At, Expectation, Order, OrderKind};
 use bardo::uniswap::pool::Exact;
 use bardo::uniswap::quote::{ApprovalAsk, OrderAsk, OwnCall};
@@ -121,8 +121,8 @@ pub fn answer(data: &[u8]) {
 }
 
 /// The question that the answers of [`quote`] are held against: addresses of one byte each, on chain 1.
-pub fn asked() -> Asked {
-    Asked {
+pub fn asked() -> ClaimRequest {
+    ClaimRequest {
         chain_id: 1,
         token_in: Address::repeat_byte(1),
         token_out: Address::repeat_byte(2),

@@ -19,19 +19,19 @@ ALL = "**"
 move_module(B + "chance.rs", B + "rng.rs", globs=[BASE, RUNTIME, TOOLS, "tests/**"])
 rename_words(ALL, {"Chance": "RandomSource"})
 rename_words([T + "engine/world.rs", T + "orders.rs", "crates/bardo-runtime/src/session/boot.rs"], {"chance": "rng"})
-move_module(B + "fabric/asked.rs", B + "fabric/ask_reason.rs", globs=B + "fabric/**")
-move_module(B + "fabric/facts.rs", B + "fabric/tool_facts.rs", globs=B + "fabric/**")
+move_module(B + "fabric/ask_reason.rs", B + "fabric/ask_reason.rs", globs=B + "fabric/**")
+move_module(B + "fabric/tool_facts.rs", B + "fabric/tool_facts.rs", globs=B + "fabric/**")
 
 # --- bardo-store: file locks ----------------------------------------------------------------------------------------
-HOLDERS = [STORE, S + "pipeline/turn.rs", S + "operator/liquidation.rs", "crates/bardo-runtime/src/session/selling.rs"]
-move_module("crates/bardo-store/src/hold.rs", "crates/bardo-store/src/file_lock.rs", globs=STORE)
+HOLDERS = [STORE, S + "pipeline/account_lock.rs", S + "operator/liquidation.rs", "crates/bardo-runtime/src/session/selling.rs"]
+move_module("crates/bardo-store/src/file_lock.rs", "crates/bardo-store/src/file_lock.rs", globs=STORE)
 rename_words(HOLDERS, {"Hold": "FileLock", "Holds": "FileLocks", "HoldError": "FileLockError"})
 rename_words(STORE, {"holds": "locks", "LOOK": "POLL_INTERVAL", "LOOK_AGAIN": "RETRY_INTERVAL"})
 rename_methods(STORE, {"hold": "acquire_lock"}, exclude=["crates/bardo-store/src/session.rs"])
-patterns([S + "pipeline/turn.rs", S + "operator/liquidation.rs"], [(r"\bstore\s*\.hold\(", "store.acquire_lock(")])
+patterns([S + "pipeline/account_lock.rs", S + "operator/liquidation.rs"], [(r"\bstore\s*\.hold\(", "store.acquire_lock(")])
 
 # --- golem-chain: storage traces -------------------------------------------------------------------------------------
-move_module(C + "fork/trail.rs", C + "fork/storage_trace.rs", globs=C + "fork/**")
+move_module(C + "fork/storage_trace.rs", C + "fork/storage_trace.rs", globs=C + "fork/**")
 rename_words(C + "fork/**", {"Trails": "StorageTrace", "trails": "trace"})
 
 # --- bardo-sandbox: actors, block builder ----------------------------------------------------------------------------
@@ -45,7 +45,7 @@ rename_words(ALL, {"Residents": "BackgroundActors", "residents": "background_act
 
 # --- bardo-safety: audit log ------------------------------------------------------------------------------------------
 AUDIT = [SAFETY, RUNTIME, "src/cli/**"]
-move_module(S + "audit/trail.rs", S + "audit/log.rs", globs=S + "audit/**")
+move_module(S + "audit/log.rs", S + "audit/log.rs", globs=S + "audit/**")
 rename_words([*AUDIT, "tests/pipeline/world.rs"], {"Trail": "AuditLog"}, exclude=[S + "audit/tests.rs"])
 rename_words(AUDIT, {"trail": "audit_log", "trails": "audit_logs"}, exclude=[S + "audit/tests.rs", S + "audit/mod.rs", "src/cli/log.rs"])
 
@@ -81,16 +81,16 @@ patterns("tests/chain/simulation/policy_cage.rs", [(r"\bCage as Judge\b", "Oncha
 
 # --- bardo-safety: pipeline -------------------------------------------------------------------------------------------
 PIPELINE = S + "pipeline/**"
-move_module(S + "pipeline/look.rs", S + "pipeline/chain_view.rs", globs=PIPELINE)
+move_module(S + "pipeline/chain_view.rs", S + "pipeline/chain_view.rs", globs=PIPELINE)
 rename_words(PIPELINE, {"Look": "ChainView"})
-move_module(S + "pipeline/way.rs", S + "pipeline/open_orders.rs", globs=PIPELINE)
-move_module(S + "pipeline/turn.rs", S + "pipeline/account_lock.rs", globs=PIPELINE)
+move_module(S + "pipeline/open_orders.rs", S + "pipeline/open_orders.rs", globs=PIPELINE)
+move_module(S + "pipeline/account_lock.rs", S + "pipeline/account_lock.rs", globs=PIPELINE)
 rename_words([SAFETY, T + "engine/executor/writing.rs"], {"Turn": "AccountLock", "ByTurn": "LockSource", "TAKING_BACK_WAITS": "REVOCATION_WAIT"})
 rename_words(ALL, {"look_at_given_up": "poll_dropped"})
 rename_fns([SAFETY, RUNTIME, "tests/pipeline/**"], {"look_again": "reassess", "look_after": "poll_cancelled_orders"})
 
 # --- bardo-safety: approval queue -------------------------------------------------------------------------------------
-move_module(S + "approval/desk.rs", S + "approval/queue.rs", globs=S + "approval**")
+move_module(S + "approval/queue.rs", S + "approval/queue.rs", globs=S + "approval**")
 move_module(S + "approval/desk/ticket.rs", S + "approval/queue/pending.rs", globs=S + "approval**")
 rename_words(ALL, {"ApprovalDesk": "ApprovalQueue"})
 rename_words(S + "approval**", {"Ticket": "PendingApproval"})
@@ -105,7 +105,7 @@ rename_words(C + "**", {"Testimony": "EndpointAnswers"})
 rename_words([C + "fork/**", C + "provider/**"], {"Said": "CallAnswer"}, exclude=[C + "provider/agree.rs"])
 rename_words(C + "provider/**", {"Tally": "AnswerGroups"})
 rename_words(C + "provider/agree.rs", {"Said": "SampleAnswer"})
-move_module(C + "provider/testimony.rs", C + "provider/endpoint_answers.rs", globs=C + "**")
+move_module(C + "provider/endpoint_answers.rs", C + "provider/endpoint_answers.rs", globs=C + "**")
 rename_words(C + "price/feed.rs", {"Asked": "FeedCalls"})
 rename_words(C + "service.rs", {"Told": "RequestHistory", "told": "history", "Pace": "RateLimiter"})
 rename_words(C + "devnet/**", {"Kept": "RecordedParts"}, exclude=[])
@@ -146,7 +146,7 @@ rename_words(PHASES, {"Asked": "PhaseRequest"})
 rename_words([S + "ground.rs", S + "chain_snapshot.rs", PIPELINE, "tests/pipeline/refusals.rs"], {"Untold": "ReadError"})
 rename_words(PIPELINE, {"Leave": "ResendClearance", "Left": "OpenPermit", "Held": "ReservedSpend", "Truth": "OnchainOutcome", "AtWork": "InProgressGuard", "bring_on": "resolve"})
 rename_words(S + "policy/**", {"Leave": "Permission"})
-move_module(S + "checks/standing.rs", S + "checks/policy_context.rs", globs=[SAFETY, "benches/**"])
+move_module(S + "checks/policy_context.rs", S + "checks/policy_context.rs", globs=[SAFETY, "benches/**"])
 rename_words([S + "checks/**", S + "operator_policy**", S + "operator_policy/**", "benches/policy.rs"], {"Standing": "PolicyContext", "standing": "context"}, exclude=[S + "checks/model/**", S + "operator_policy/**"])
 rename_words(S + "checks/model/**", {"Standing": "PolicyContext"})
 rename_words(S + "checks/token_allowlist.rs", {"Found": "Violations"})
@@ -163,9 +163,9 @@ rename_variants([SAFETY, RUNTIME, TOOLS, "tests/**"], {"Consent::Yes": "Approved
 rename_words([S + "approval**", S + "approval/**"], {"Yes": "ActionApproval"})
 rename_words(S + "calldata.rs", {"Binding": "GuaranteedFlows"})
 rename_words([S + "custody/**", "src/cli/keys.rs"], {"Listed": "ListedKey"})
-move_module(S + "simulate/told.rs", S + "simulate/balance_changes.rs", globs=[S + "simulate.rs", S + "simulate/**"])
+move_module(S + "simulate/balance_changes.rs", S + "simulate/balance_changes.rs", globs=[S + "simulate.rs", S + "simulate/**"])
 patterns(ALL, [(r"\bsimulated\s*\.told\(", "simulated.balance_changes(")])
-patterns(S + "simulate/told.rs", [(r"\bfn told<", "fn balance_changes<")])
+patterns(S + "simulate/balance_changes.rs", [(r"\bfn told<", "fn balance_changes<")])
 patterns(S + "policy/file.rs", [(r"\btold\(", "parser_message(")])
 patterns(S + "pipeline/**", [(r"\bfn told_by\(", "fn error_code("), (r"(?<!fn )\btold_by\(", "error_code(")])
 patterns(S + "approval/reason.rs", [(r"\bfn told\(", "fn to_ask_reason("), (r"\bself\.told\(\)", "self.to_ask_reason()")])
@@ -184,7 +184,7 @@ rename_words(T + "data/get_balances.rs", {"Held": "BlockBalances"})
 patterns([T + "engine/mod.rs", T + "engine/world.rs", "crates/bardo-runtime/src/session/selling.rs", "crates/bardo-runtime/src/session/selling/parts.rs"], [(r"(?<!Offered::)(?<![\w'])Held\b", "TokenHolding")])
 rename_methods([T + "engine/executor/holding.rs", RUNTIME, "tests/pipeline/**"], {"take_back": "withdraw"})
 patterns(T + "wallet/wallet_transfer_token.rs", [(r"\btold\(", "transfer_summary(")])
-move_module(T + "engine/executor/told.rs", T + "engine/executor/to_json.rs", globs=T + "engine/executor/**")
+move_module(T + "engine/executor/to_json.rs", T + "engine/executor/to_json.rs", globs=T + "engine/executor/**")
 patterns([T + "engine/executor/holding.rs", GOLEM, RUNTIME], [(r"\bfn told\(&self\) -> Value", "fn to_json(&self) -> Value"), (r"\boffer\.told\(\)", "offer.to_json()")])
 
 finish()

@@ -19,7 +19,7 @@ use bardo_runtime::data::{DataFolder, Ledger};
 use bardo_runtime::questions::answering;
 use bardo_runtime::rehearsal::Rehearsal;
 use bardo_runtime::rehearsed::{RehearsalRecorder, rehearsed};
-use bardo_runtime::{Hands, OpenError, OpenWorld, account};
+use bardo_runtime::{OpenError, OpenWorld, SigningContext, account};
 use bardo_safety::orders::Orders;
 use bardo_sandbox::{MarketMode, Pace, SandboxConfig};
 use golem_chain::network::PlanError;
@@ -126,8 +126,8 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         };
         let (acting, orders) = match made {
             Ok(made) => made,
-            Err(NoHands::Failure(failure)) => return Err(failure),
-            Err(NoHands::Answer(error)) => return Ok(not_called(&*clock, error)),
+            Err(AccountError::Failure(failure)) => return Err(failure),
+            Err(AccountError::Answer(error)) => return Ok(not_called(&*clock, error)),
         };
         if ledger.is_none() {
             // Without a ledger, the policy file alone decides. Reading it leaves no files behind.
@@ -216,8 +216,8 @@ async fn act(
     clock: Arc<dyn Clock>,
     entry: Option<&Arc<Entry>>,
     wishes: &Wishes,
-) -> Result<(Option<Acting>, Option<Orders>), NoHands> {
-    let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(NoHands::Answer)?;
+) -> Result<(Option<Acting>, Option<Orders>), AccountError> {
+    let rules = bardo_runtime::rules(config, opened, ledger).await.map_err(AccountError::Answer)?;
     opened.world = opened.world.clone().under(rules.clone());
     if !wishes.paper && !entry.is_some_and(|entry| writes(entry)) {
         let orders = match entry.is_some_and(|entry| follows(entry)) {
@@ -228,7 +228,7 @@ async fn act(
     }
     let Some(hands) = hands(config, opened, ledger, wishes).await? else { return Ok((None, None)) };
     let made = bardo_runtime::acting(config, opened, ledger, rules, fabric, clock, hands).await;
-    let acting = made.map_err(NoHands::Answer)?;
+    let acting = made.map_err(AccountError::Answer)?;
     let orders = acting.pipeline.orders().cloned();
     Ok((Some(acting), orders))
 }
@@ -262,7 +262,7 @@ fn fabric(config: &Config, clock: Arc<dyn Clock>, journaled: bool) -> Result<Fab
 }
 
 /// Reason for which no account can act.
-pub(super) enum NoHands {
+pub(super) enum AccountError {
     /// The command line is invalid, or the terminal failed.
     Failure(Failure),
     /// The call's response is this error.
@@ -275,21 +275,26 @@ pub(super) async fn hands(
     opened: &OpenWorld,
     ledger: &Ledger,
     wishes: &Wishes,
-) -> Result<Option<Hands>, NoHands> {
-    let Some(picked) = account::pick(config, &opened.world).map_err(NoHands::Answer)? else { return Ok(None) };
-    let mut account = account::locked(&picked, opened, ledger).map_err(NoHands::Answer)?;
+) -> Result<Option<SigningContext>, AccountError> {
+    let Some(picked) = account::pick(config, &opened.world).map_err(AccountError::Answer)? else { return Ok(None) };
+    let mut account = account::locked(&picked, opened, ledger).map_err(AccountError::Answer)?;
     // Dry runs and paper trading need no key.
     if let Some(entry) = picked.key().filter(|_| !wishes.dry_run && !wishes.paper) {
         let password = match wishes.password.clone() {
             Some(password) => password,
             None => {
                 let asked = format!("password of the key {}", entry.name);
-                secret::password(&secret::read(wishes.password_fd, &asked).map_err(NoHands::Failure)?)
+                secret::password(&secret::read(wishes.password_fd, &asked).map_err(AccountError::Failure)?)
             }
         };
-        account = account::unlock(config, entry, password, ledger).await.map_err(NoHands::Answer)?;
+        account = account::unlock(config, entry, password, ledger).await.map_err(AccountError::Answer)?;
     }
-    Ok(Some(Hands { paper: wishes.paper, looks_only: wishes.dry_run, wait: wishes.wait, ..Hands::of(account) }))
+    Ok(Some(SigningContext {
+        paper: wishes.paper,
+        looks_only: wishes.dry_run,
+        wait: wishes.wait,
+        ..SigningContext::of(account)
+    }))
 }
 
 /// Returns true if the call needs the ledger. Reads without stored results write nothing to disk, so they work on

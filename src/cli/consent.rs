@@ -10,9 +10,9 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use super::{Exit, Failure};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::text::SafeText;
-use bardo_runtime::questions::Told;
+use bardo_runtime::questions::RequestContext;
 use bardo_runtime::questions::answering::asked_at;
-use bardo_safety::approval::{AnswerError, ApprovalDesk, OperatorAnswer, Reply};
+use bardo_safety::approval::{AnswerError, ApprovalQueue, OperatorAnswer, Reply};
 use bardo_session::questions::sections::{Section, raw, sections};
 use bardo_session::questions::{Confirmation, Question, QuestionKey};
 use golem_chain::network::Network;
@@ -23,11 +23,11 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Shows each request of the approval queue on the terminal until the call is over. Requests go to stderr, so that
 /// stdout contains only the result. Only a typed `yes` approves, after every warning was acknowledged and the required
 /// characters were typed.
-pub(super) async fn ask(desk: ApprovalDesk, networks: Vec<Network>, paper: bool) {
+pub(super) async fn ask(desk: ApprovalQueue, networks: Vec<Network>, paper: bool) {
     let mut changes = desk.watch();
     let mut asked = HashSet::new();
     loop {
-        for question in asked_at(&desk, &networks, paper, |_| Told::default()) {
+        for question in asked_at(&desk, &networks, paper, |_| RequestContext::default()) {
             let QuestionKey::Action(permit_id) = question.key else { continue };
             if !asked.insert(permit_id) {
                 continue;

@@ -15,7 +15,7 @@ use bardo_base::fabric::EventKind;
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
-use bardo_runtime::actor::{HEARTBEAT, Living};
+use bardo_runtime::actor::{GolemActor, HEARTBEAT};
 use bardo_runtime::data::DataFolder;
 use bardo_runtime::session::{Pace, Session, SessionOptions, TimeOptions};
 use bardo_session::handle::{Command, Handle, LeaveMode, News, Sent};
@@ -119,7 +119,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
-        let actor = Living::playing(scenario.clone()).led_by(brain);
+        let actor = GolemActor::playing(scenario.clone()).led_by(brain);
         let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         let played = actor.played();
         // With a brain, the session runs in real time and this process answers for the scenario's operator.
@@ -141,7 +141,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         return Ok(Exit::Success);
     }
     // A run with a limited number of heartbeats may end early; remaining steps then do not count as missed.
-    let whole = run.ticks.is_none() || died || played.beats + played.skipped >= scenario.beats.len();
+    let whole = run.ticks.is_none() || died || played.steps + played.skipped >= scenario.steps.len();
     told(&scenario, &played, whole)
 }
 
@@ -257,7 +257,7 @@ fn answer(operator: Operator, question: &Question) -> Option<Command> {
 fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failure> {
     let mut missed = played.missed.clone();
     if whole && played.is_over() {
-        let left_out = scenario.beats.len().saturating_sub(played.beats + played.skipped);
+        let left_out = scenario.steps.len().saturating_sub(played.steps + played.skipped);
         let died = played.phases.last() == Some(&Phase::Terminal);
         let why = if died { "the Golem died" } else { "the scenario was left" };
         missed.extend((left_out > 0).then(|| format!("{why} with {left_out} steps remaining")));
@@ -271,7 +271,7 @@ fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failu
             0 => String::new(),
             skipped => format!("; {skipped} skipped because their conditions were not met"),
         };
-        eprintln!("bardo: {}: {} steps, all as expected{skipped}", scenario.name, played.beats);
+        eprintln!("bardo: {}: {} steps, all as expected{skipped}", scenario.name, played.steps);
         return Ok(Exit::Success);
     }
     Ok(Exit::Error)

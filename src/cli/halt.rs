@@ -11,7 +11,7 @@ use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_runtime::data::{DataFolder, ROOMS};
 use bardo_runtime::reauthentication;
-use bardo_safety::audit::{Kind, Note, Trail};
+use bardo_safety::audit::{AuditLog, Kind, Note};
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::stop::{InForce, StopError, StopFile, meaning};
 use bardo_store::{Store, StoreConfig};
@@ -104,8 +104,8 @@ pub(super) fn resume(
     let wanted = Authorisation::lower_stop(&before, level);
     let passwords = password::ask(&reauthentication::of(&data), &wanted, false, password_fd)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let trails = trails(&data)?;
-    let proving = reauthentication::prove(&data, &trails, wanted, false, passwords, &SystemClock);
+    let audit_logs = audit_logs(&data)?;
+    let proving = reauthentication::prove(&data, &audit_logs, wanted, false, passwords, &SystemClock);
     let proof = runtime.block_on(proving).map_err(password::refused)?;
     let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis(), proof) {
         Err(error @ (StopError::Changed | StopError::Busy | StopError::Proof(_))) => {
@@ -134,8 +134,8 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
     let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
     let recorded = || -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        for trail in trails(&DataFolder::at(folder))? {
-            runtime.block_on(trail.record_stop(note.clone()))?;
+        for audit_log in audit_logs(&DataFolder::at(folder))? {
+            runtime.block_on(audit_log.record_stop(note.clone()))?;
         }
         Ok(())
     };
@@ -145,10 +145,10 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
 }
 
 /// Opens the audit logs of all ledgers in the folder.
-fn trails(folder: &DataFolder) -> Result<Vec<Trail>, Failure> {
-    let open = |path| -> Result<Trail, Failure> {
+fn audit_logs(folder: &DataFolder) -> Result<Vec<AuditLog>, Failure> {
+    let open = |path| -> Result<AuditLog, Failure> {
         let store = Store::open(StoreConfig { path, patience: PATIENCE }, ROOMS)?;
-        Ok(Trail::new(store, std::sync::Arc::new(SystemClock)))
+        Ok(AuditLog::new(store, std::sync::Arc::new(SystemClock)))
     };
     folder.ledgers()?.into_iter().map(open).collect()
 }

@@ -11,7 +11,7 @@ use bardo_base::config::{Environment, Flags};
 use bardo_base::secret::Password;
 use bardo_base::text::{SafeText, width};
 use bardo_runtime::data::DataFolder;
-use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, SecretKey};
+use bardo_safety::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, ListedKey, SecretKey};
 
 /// A displayed key with its file.
 #[derive(Debug, Serialize)]
@@ -109,7 +109,7 @@ fn create(
 
 fn list(keystore: &Keystore, json: bool) -> Result<Exit, Failure> {
     let mut shown = Vec::new();
-    for Listed { name, entry } in keystore.list()? {
+    for ListedKey { name, entry } in keystore.list()? {
         shown.push(match entry {
             Ok(entry) => entry.into(),
             Err(error) => {

@@ -11,6 +11,7 @@ macro_rules! eprintln {
     }};
 }
 
+mod action_catalog;
 mod answer;
 mod args;
 mod call;
@@ -18,12 +19,10 @@ mod config;
 mod consent;
 mod devnet;
 mod doctor;
-mod farewell;
 mod golem;
 mod halt;
 mod kept;
 mod keys;
-mod kinds;
 mod log;
 mod logs;
 mod paper;
@@ -40,6 +39,7 @@ mod rehearsal;
 mod rehearse;
 mod roles;
 mod secret;
+mod session_summary;
 mod shell;
 mod spans;
 mod tools;
@@ -62,7 +62,7 @@ use bardo_console::source::Source;
 use bardo_console::{Attention, ConsoleOptions, Keymap};
 use bardo_runtime::OpenError;
 use bardo_runtime::session::{Session, SessionOptions};
-use bardo_session::handle::Farewell;
+use bardo_session::handle::SessionSummary;
 use golem_chain::network::PlanError;
 use golem_tools::ALL_TOOL_DEFS;
 use golem_tools::engine::Catalog;
@@ -229,7 +229,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             console(load(&environment, &flags)?, look, session)
         }
         Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
-            kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
+            action_catalog::run(archetype.as_deref(), &environment, &flags, cli.json)
         }
         Some(Command::Golem { action: GolemAction::Protocol { schema } }) => roles::protocol(schema),
         Some(Command::Golem { action: GolemAction::Roles }) => roles::run(&environment, &flags, cli.json),
@@ -335,7 +335,7 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     let password = key_password(&config, &session)?;
     let session = SessionOptions { password, ..session };
     let source: Source = Box::new(move || Session::open(config, session));
-    shown(bardo_console::run(&options, source), farewell::say)
+    shown(bardo_console::run(&options, source), session_summary::say)
 }
 
 /// Checks that the configured role exists and can be used.
@@ -373,11 +373,11 @@ fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit
 
 /// Converts the end of the console into the command's result.
 fn shown(
-    came: Result<Option<Farewell>, bardo_console::ConsoleError>,
-    say: impl FnOnce(&Farewell) -> Result<(), Failure>,
+    came: Result<Option<SessionSummary>, bardo_console::ConsoleError>,
+    say: impl FnOnce(&SessionSummary) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     match came {
-        Ok(farewell) => farewell.as_ref().map_or(Ok(()), say).map(|()| Exit::Success),
+        Ok(session_summary) => session_summary.as_ref().map_or(Ok(()), say).map(|()| Exit::Success),
         Err(error) => {
             let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
             Err(Failure { exit, error: error.into() })

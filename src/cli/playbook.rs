@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::args::PlaybookAction;
 use super::{Exit, Failure, load, print, print_json};
-use ::golem::memory::{Delta, Memory, Papers, network_key};
+use ::golem::memory::{Delta, Documents, Memory, network_key};
 use bardo_base::clock::{Clock as _, SystemClock};
 use bardo_base::config::{Environment, Flags};
 use bardo_base::id::GolemId;
@@ -38,11 +38,11 @@ pub(super) fn run(
     };
     let ledger = store.path().parent().unwrap_or(Path::new("")).to_owned();
     // Each change names the network of its playbook.
-    let papers = Papers::new(folder.strategy(&golem_id), &ledger, &network_key([]), &golem_id);
+    let documents = Documents::new(folder.strategy(&golem_id), &ledger, &network_key([]), &golem_id);
     let memory = Memory::new(store, golem_id);
     match action {
         None => {
-            let deltas = papers.deltas(&memory)?;
+            let deltas = documents.deltas(&memory)?;
             if json {
                 print_json(&deltas)?;
             } else {
@@ -51,7 +51,7 @@ pub(super) fn run(
         }
         Some(PlaybookAction::Undo { delta }) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let undone = runtime.block_on(papers.undo(&memory, delta, SystemClock.now_millis()))?;
+            let undone = runtime.block_on(documents.undo(&memory, delta, SystemClock.now_millis()))?;
             if json {
                 print_json(&json!(undone))?;
             } else {

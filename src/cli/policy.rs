@@ -17,9 +17,9 @@ use bardo_base::text::{nearest, width};
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy::{is_devnet, open, place};
 use bardo_runtime::{OpenWorld, account, reauthentication};
-use bardo_safety::audit::Trail;
+use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::no_account;
-use bardo_safety::operator::OperatorRules;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 use bardo_safety::policy::{Field, Policy, Preset};
 use golem_chain::network::{NetworkKind, Plan};
@@ -144,7 +144,7 @@ fn check(config: &Config, tool: &str, params: &[String], phase: Option<Phase>, j
 
 /// Opens the policy engine of the configured chains with their ledger. A devnet inside this process is refused, since
 /// its ledger ends with the process.
-async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger), Failure> {
+async fn rules(config: &Config) -> Result<(Arc<OperatorPolicyEngine>, OpenWorld, Ledger), Failure> {
     if Plan::from_config(config)? == Plan::Devnet {
         let error = "a devnet inside a process reads its policy file at start and has a ledger of its own: name a \
                      network with --network, or a running `bardo devnet` with --rpc";
@@ -243,8 +243,8 @@ async fn prove(
 ) -> Result<OperatorProof, Failure> {
     let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
     let passwords = password::ask(&reauthentication::of(&data), &wanted, devnet, password_fd)?;
-    let trails = [Trail::new(ledger.store.clone(), Arc::new(SystemClock))];
-    let proved = reauthentication::prove(&data, &trails, wanted, devnet, passwords, &SystemClock).await;
+    let audit_logs = [AuditLog::new(ledger.store.clone(), Arc::new(SystemClock))];
+    let proved = reauthentication::prove(&data, &audit_logs, wanted, devnet, passwords, &SystemClock).await;
     proved.map_err(password::refused)
 }
 

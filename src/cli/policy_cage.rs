@@ -7,7 +7,7 @@ use alloy::primitives::Address;
 use serde_json::{Value, json};
 
 use super::args::CageAction;
-use super::call::{self, NoHands};
+use super::call::{self, AccountError};
 use super::{Exit, Failure, consent, password, print, print_json};
 use bardo_abi::policy_cage::PolicyCage::Rules;
 use bardo_base::clock::{Clock, SystemClock};
@@ -17,9 +17,9 @@ use bardo_base::fabric::Fabric;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::policy_cage::{self, CageChange, CageState, CageStatus};
 use bardo_runtime::{OpenWorld, account, reauthentication};
-use bardo_safety::audit::Trail;
-use bardo_safety::cage::{Difference, Gap, amount};
+use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::no_account;
+use bardo_safety::onchain_policy::{Difference, Gap, amount};
 use bardo_safety::pipeline::State;
 use bardo_safety::policy::Policy;
 use golem_chain::network::{Network, NetworkKind, Plan};
@@ -102,8 +102,8 @@ async fn change(config: &Config, clear: bool, password_fd: Option<u32>) -> Resul
             None => password::ask(&gate, &wanted, devnet, password_fd)?,
         };
         passwords = Some(given.clone());
-        let trails = [Trail::new(ledger.store.clone(), clock.clone())];
-        let proof = reauthentication::prove(&data, &trails, wanted, devnet, given.clone(), &*clock).await;
+        let audit_logs = [AuditLog::new(ledger.store.clone(), clock.clone())];
+        let proof = reauthentication::prove(&data, &audit_logs, wanted, devnet, given.clone(), &*clock).await;
         let proof = proof.map_err(password::refused)?;
         let password = given.into_iter().next().map(|(_, password)| password);
         let acting =
@@ -137,8 +137,8 @@ async fn acting(
 ) -> Result<golem_tools::engine::Acting, Failure> {
     let hands = match call::hands(config, opened, ledger, &wishes).await {
         Ok(hands) => hands.ok_or_else(no_account)?,
-        Err(NoHands::Failure(failure)) => return Err(failure),
-        Err(NoHands::Answer(error)) => return Err(error.into()),
+        Err(AccountError::Failure(failure)) => return Err(failure),
+        Err(AccountError::Answer(error)) => return Err(error.into()),
     };
     let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(RING, clock.clone());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::call::{self, NoHands};
+use super::call::{self, AccountError};
 use super::{Exit, Failure, consent, load, password, print, print_json};
 use bardo_base::clock::{Clock, SystemClock};
 use bardo_base::config::{Config, Environment, Flags};
@@ -13,8 +13,8 @@ use bardo_base::format;
 use bardo_base::secret::Password;
 use bardo_runtime::data::{DataFolder, Ledger, LedgerKind};
 use bardo_runtime::reconcile::{self, Standing};
-use bardo_runtime::{Hands, OpenWorld, account, reauthentication};
-use bardo_safety::audit::Trail;
+use bardo_runtime::{OpenWorld, SigningContext, account, reauthentication};
+use bardo_safety::audit::AuditLog;
 use bardo_safety::custody::{KeyName, Reauthentication, no_account};
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::orders::Stage;
@@ -48,7 +48,8 @@ pub(super) fn run(
         let picked = account::pick(&config, &opened.world)?.ok_or_else(no_account)?;
         let address = picked.address();
         // Finished actions are recorded first; nothing is sent before the operator approves it.
-        let hands = Hands { looks_only: true, ..Hands::of(account::locked(&picked, &opened, &ledger)?) };
+        let hands =
+            SigningContext { looks_only: true, ..SigningContext::of(account::locked(&picked, &opened, &ledger)?) };
         let looking = acting(&config, &opened, &ledger, &clock, hands).await?;
         looking.pipeline.recover_unsent().await.map_err(|refusal| refusal.error())?;
         let left_over = looking.pipeline.left_over().await.map_err(|refusal| refusal.error())?;
@@ -77,7 +78,7 @@ async fn acting(
     opened: &OpenWorld,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
-    hands: Hands,
+    hands: SigningContext,
 ) -> Result<Acting, Failure> {
     let rules = bardo_runtime::rules(config, opened, ledger).await?;
     let fabric = Fabric::in_memory(256, clock.clone());
@@ -138,8 +139,8 @@ async fn agree(
     let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
     let (gate, wanted) = (reauthentication::of(&data), standing.authorisation());
     let given = passwords.ask(&gate, &wanted, devnet)?;
-    let trails = [Trail::new(ledger.store.clone(), clock.clone())];
-    let proof = reauthentication::prove(&data, &trails, wanted, devnet, given, &**clock).await;
+    let audit_logs = [AuditLog::new(ledger.store.clone(), clock.clone())];
+    let proof = reauthentication::prove(&data, &audit_logs, wanted, devnet, given, &**clock).await;
     reconcile::take_over(opened, ledger, clock, standing, &by, proof.map_err(password::refused)?).await?;
     print(&format!("{}: continues with nonce {}\n", standing.chain, standing.chain_next))
 }
@@ -191,8 +192,8 @@ async fn send(
     let wishes = call::Wishes { password_fd: passwords.fd, password, ..call::Wishes::default() };
     let hands = match call::hands(config, opened, ledger, &wishes).await {
         Ok(hands) => hands.ok_or_else(no_account)?,
-        Err(NoHands::Failure(failure)) => return Err(failure),
-        Err(NoHands::Answer(error)) => return Err(error.into()),
+        Err(AccountError::Failure(failure)) => return Err(failure),
+        Err(AccountError::Answer(error)) => return Err(error.into()),
     };
     let acting = acting(config, opened, ledger, clock, hands).await?;
     let tool = revoking()?;

@@ -21,7 +21,7 @@ use bardo::engine::{self, ApprovalMode, Call, Catalog, Executor, Input, Status, 
 use bardo::fabric::Finding;
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::Consent;
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::{Pipeline, State};
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::stop::StopFile;
@@ -61,7 +61,7 @@ impl Desk {
         let lines = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_approval_above_usd = \"5000\"\n\
                      approve_first_seen = false\n";
         let keeper = Arc::new(Keeper::fixed(parse(lines, Path::new("policy.toml")).unwrap()));
-        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), [network]);
+        let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), [network]);
         let pipeline = world.pipeline_of(&client, Arc::new(rules), &store);
         let prices = PriceChain::for_chain(&client, &Default::default(), world.clock.clone()).unwrap();
         let chains = vec![WorldChain::new(client, prices)];

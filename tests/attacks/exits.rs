@@ -11,9 +11,9 @@ use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::engine::{Call, Executor, Input, Status, ToolResponse};
 use bardo::fabric::EventKind;
-use bardo::golem::memory::{Memory, Papers};
-use bardo::golem::pi::{PiConfig, PiSession};
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::golem::agent_api::{AgentConfig, AgentSession};
+use bardo::golem::memory::{Documents, Memory};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
 use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::golem_world::{House, permit, swap};
+use crate::golem_world::{GolemHarness, permit, swap};
 
 fn code(answer: &ToolResponse) -> Option<ErrorCode> {
     answer.error.as_ref().map(|error| error.code())
@@ -57,7 +57,7 @@ const CALM: &str = "preset = \"demo\"\ncooldown_seconds = 0\nrequire_human_appro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
-    let house = House::with_policy(CALM).await.with_orders();
+    let house = GolemHarness::with_policy(CALM).await.with_orders();
     let (mallory, operator) =
         (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
     let dust = place(&mallory, "0.00001").await;
@@ -75,7 +75,7 @@ async fn a_dust_order_of_an_agent_holds_up_no_exit_of_the_operators() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_of_the_operators_own_is_never_settled_beside_a_sale() {
-    let house = House::with_policy(CALM).await.with_orders();
+    let house = GolemHarness::with_policy(CALM).await.with_orders();
     let operator = house.executor("operator", "trade-executor");
     let own = place(&operator, "0.01").await;
     for amount in ["0.01", "max"] {
@@ -86,7 +86,7 @@ async fn an_order_of_the_operators_own_is_never_settled_beside_a_sale() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_signs_no_order_under_a_stop() {
-    let house = House::with_policy(CALM).await.with_orders();
+    let house = GolemHarness::with_policy(CALM).await.with_orders();
     let (mallory, operator) =
         (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
     for level in [StopLevel::ExitOnly, StopLevel::Flatten] {
@@ -105,7 +105,7 @@ async fn an_agent_signs_no_order_under_a_stop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emergency_halt_under_the_operators_flatten_stops_that_golem_alone() {
-    let house = House::with_policy(CALM).await;
+    let house = GolemHarness::with_policy(CALM).await;
     let (mallory, ada) = (house.golem("mallory", "trade-executor"), house.golem("ada", "trade-executor"));
     house.stop.raise(StopLevel::Flatten, "enough", "operator", 1).unwrap();
     // The console holds everything while the operator chooses; that does not hide a flatten that was set before.
@@ -151,16 +151,16 @@ struct Hostile {
 }
 
 impl Actor for Hostile {
-    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let folder = tempfile::tempdir().unwrap();
-            let golem = PiSession::new(PiConfig {
+            let golem = AgentSession::new(AgentConfig {
                 all: seat.executor.catalog().clone(),
                 executor: seat.executor.clone(),
                 roles: seat.roles.clone(),
                 role: seat.role.to_string(),
                 memory: Memory::new(seat.store.clone(), seat.golem_id.clone()),
-                papers: Papers::new(folder.path().join("golem"), folder.path(), "devnet", &seat.golem_id),
+                documents: Documents::new(folder.path().join("golem"), folder.path(), "devnet", &seat.golem_id),
                 goal: None,
                 stop: seat.stop_file.clone(),
                 halts_as: seat.halts_as.clone(),

@@ -64,15 +64,15 @@ mod exits_and_failures {
     use bardo::chain::network::Contract;
     use bardo::chain::token::TokenId;
     use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
-    use bardo::golem::pi::PiSession;
+    use bardo::golem::agent_api::AgentSession;
     use bardo::safety::ledger::{self, Breaker, LedgerError, Micros, Outcome, Party, Request};
     use bardo::safety::policy::parse;
     use bardo::store::{Store, StoreConfig};
     use serde_json::{Value, json};
 
-    use crate::golem_world::{House, permit, swap};
+    use crate::golem_world::{GolemHarness, permit, swap};
 
-    async fn act(golem: &PiSession, action: Value) -> ToolResponse {
+    async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
         let previewed = golem.call("preview_action", action).await;
         match previewed.status {
             Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
@@ -85,7 +85,7 @@ mod exits_and_failures {
     }
 
     /// Buys until the daily limit is used up; returns the number of purchases.
-    async fn round_trips(golem: &PiSession) -> usize {
+    async fn round_trips(golem: &AgentSession) -> usize {
         for bought in 0..10 {
             let answer = act(golem, swap("USDC", "UNI", "60")).await;
             if answer.status != Status::Success {
@@ -103,7 +103,7 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn round_trips_lock_no_position_in() {
-        let house = House::with_policy(CAP).await;
+        let house = GolemHarness::with_policy(CAP).await;
         let golem = house.golem("mallory", "trade-executor");
         // 150 dollars cover two purchases of 60 with their costs and those of the sales; a third would make 180.
         assert_eq!(round_trips(&golem).await, 2);
@@ -114,7 +114,7 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_exit_above_the_caps_is_asked_about_and_not_refused() {
-        let house = House::with_policy("preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n").await;
+        let house = GolemHarness::with_policy("preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n").await;
         let golem = house.golem("ada", "trade-executor");
         let out = act(&golem, swap("WETH", "USDC", "0.02")).await;
         assert_eq!(code(&out), Some(ErrorCode::ApprovalRequired), "{out:#?}");
@@ -143,7 +143,7 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_exit_leaves_room_in_the_caps_for_all_but_what_it_lost() {
-        let house = House::with_policy(CAP).await;
+        let house = GolemHarness::with_policy(CAP).await;
         let executor = house.executor("ada", "trade-executor");
         // A sale of about 136 dollars and a purchase of 60, under a limit of 150: the sale lost less than five.
         let sold = executor.call(sale("0.04")).await;
@@ -171,7 +171,8 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_flood_of_calls_by_an_agent_holds_up_nobody_else() {
-        let house = House::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 5\n").await.counting_calls();
+        let house =
+            GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 5\n").await.counting_calls();
         let (mallory, operator) =
             (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
         let spender = house.world.chains()[0].network().book.contract(Contract::Permit2).unwrap();
@@ -203,7 +204,7 @@ mod exits_and_failures {
     #[tokio::test(flavor = "multi_thread")]
     async fn tiny_sales_up_to_the_hourly_rate_lock_no_position_in() {
         let policy = "preset = \"demo\"\nmax_trades_per_hour = 3\ncooldown_seconds = 0\n";
-        let house = House::with_policy(policy).await;
+        let house = GolemHarness::with_policy(policy).await;
         let (mallory, operator) =
             (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
         for _ in 0..3 {
@@ -233,7 +234,7 @@ mod exits_and_failures {
         };
         // A twentieth of a WETH is about 170 dollars; the second limit is below any gas cost.
         for (most, objects) in [("60", false), ("0", true)] {
-            let house = House::with_policy(&limits(most)).await;
+            let house = GolemHarness::with_policy(&limits(most)).await;
             let golem = house.golem("ada", "trade-executor");
             let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
             assert_eq!(previewed.status, Status::Simulated, "{most}: {previewed:#?}");
@@ -252,7 +253,7 @@ mod exits_and_failures {
     #[tokio::test(flavor = "multi_thread")]
     async fn small_exits_that_come_to_more_than_a_days_spending_are_asked_about() {
         let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"150\"\ncooldown_seconds = 0\n";
-        let house = House::with_policy(policy).await;
+        let house = GolemHarness::with_policy(policy).await;
         let (mallory, operator) =
             (house.executor("mallory", "trade-executor"), house.executor("operator", "trade-executor"));
         // A fiftieth of a WETH is about 67 dollars. Counted by possible loss, a hundred of these would be within the
@@ -394,7 +395,7 @@ mod exits_and_failures {
         assert_eq!(book.reserves(lines, by_hand).await, [""; 0], "the operator is asked");
     }
 
-    impl House {
+    impl GolemHarness {
         /// From now on another process reserves an action of this account whenever one is about to be reserved: after
         /// every check, in the same transaction. It counts for 60 dollars, and sells the same value if it is an exit.
         fn reserve_beside(&self, exit: bool) {
@@ -425,7 +426,7 @@ mod exits_and_failures {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn an_exit_beside_another_process_is_refused_where_it_is_reserved() {
-        let house = House::with_policy(CAP).await;
+        let house = GolemHarness::with_policy(CAP).await;
         let golem = house.golem("mallory", "trade-executor");
         // About 136 of the 150 dollars that exits may sell in a day without approval.
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.04")).await;
@@ -444,7 +445,7 @@ mod exits_and_failures {
             ("max_revocations_per_hour = 1", ErrorCode::SafetyRateLimited, "max_revocations_per_hour"),
             ("max_gas_usd = \"10\"", ErrorCode::SafetySpendingLimitExceeded, "5 times max_gas_usd"),
         ] {
-            let house = House::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
+            let house = GolemHarness::with_policy(&format!("preset = \"demo\"\ncooldown_seconds = 0\n{line}\n")).await;
             let golem = house.golem("mallory", "trade-executor");
             let spender = house.world.chains()[0].network().book.contract(Contract::Permit2).unwrap();
             let mut action = json!({"kind": "approve", "params": {"token": "USDC", "spender": spender, "amount": "5",

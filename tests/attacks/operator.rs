@@ -20,14 +20,14 @@ use bardo::chain::sender;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Reauthentication, ReauthenticationError, SecretKey};
 use bardo::fabric::Fabric;
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::data::{DataFolder, ROOMS};
 use bardo::runtime::reconcile::{self, Standing};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::approval::{
-    AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
+    AnswerError, ApprovalNeed, ApprovalQueue, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
 };
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::operator_proof::{Authorisation, ProofError};
 use bardo::safety::pipeline::Preview;
 use bardo::safety::policy::{Keeper, Preset};
@@ -44,7 +44,7 @@ use serde_json::{Value, json};
 
 use crate::proof::proof;
 use crate::real_network::{self, RealNetwork};
-use crate::world::World;
+use crate::world::TestHarness;
 
 const PASSWORD: &str = "correct horse battery";
 const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -509,7 +509,7 @@ fn resetting_the_breaker_takes_the_password_on_a_real_network() {
 struct Nobody;
 
 impl Actor for Nobody {
-    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
@@ -568,7 +568,9 @@ impl Rehearsal {
         let (answer, confirmation) = (OperatorAnswer::Once, Confirmation::default());
         self.send(Command::Answer { key, answer, confirmation, password }).await;
         self.until("an answer to the approval", |news| match news {
-            News::Told { done, words } if words.as_str().contains(said) || !done => Some((done, words.to_string())),
+            News::CommandResult { done, words } if words.as_str().contains(said) || !done => {
+                Some((done, words.to_string()))
+            }
             _ => None,
         })
         .await
@@ -694,7 +696,7 @@ async fn a_policy_that_was_deleted_from_the_ledger_accepts_no_looser_file() {
     let rules = async |folder: &Path| {
         let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
         let keeper = Arc::new(Keeper::open(folder.join("policy.toml"), Preset::ReadOnly).unwrap());
-        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder), store, []);
+        let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder), store, []);
         rules.resume(SystemClock.now_millis()).await.unwrap();
         rules
     };
@@ -741,20 +743,20 @@ impl Clock for Clocks {
 
 /// Approval queue with such clocks, and an agent's actions on the devnet.
 struct Queue {
-    world: World,
+    world: TestHarness,
     clocks: Arc<Clocks>,
-    desk: ApprovalDesk,
+    desk: ApprovalQueue,
 }
 
 const USDC: u64 = 1_000_000;
 
 impl Queue {
     async fn new(account: usize) -> Self {
-        let world = World::new(account).await;
+        let world = TestHarness::new(account).await;
         let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
         *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
         let clocks = Arc::<Clocks>::default();
-        let desk = ApprovalDesk::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
+        let desk = ApprovalQueue::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
         Self { world, clocks, desk }
     }
 

@@ -10,15 +10,15 @@ use alloy::providers::Provider as _;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::StopLevel;
 use bardo::engine::{Status, ToolResponse};
-use bardo::golem::pi::PiSession;
+use bardo::golem::agent_api::AgentSession;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use serde_json::{Value, json};
 
 use crate::devnet_process::ask;
 use crate::endpoints::{Attack, chain};
-use crate::golem_world::{House, permit, swap};
-use crate::world::{Hook, World};
+use crate::golem_world::{GolemHarness, permit, swap};
+use crate::world::{Hook, TestHarness};
 
 const ORACLE: Address = address!("0x0000000000000000000000000000000000f0ac1e");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
@@ -43,9 +43,9 @@ fn runtime() -> Bytes {
 }
 
 /// Devnet that the configuration declares to be a rollup, and an agent on it.
-async fn rollup() -> (House, PiSession) {
+async fn rollup() -> (GolemHarness, AgentSession) {
     let lines = format!("[chains.ethereum]\ndata_fee_oracle = \"{ORACLE}\"\n");
-    let house = House::configured("preset = \"demo\"\n", &lines).await;
+    let house = GolemHarness::configured("preset = \"demo\"\n", &lines).await;
     let provider = house.world.chains()[0].client.provider();
     let _done: Value = provider.raw_request("anvil_setCode".into(), json!([ORACLE, runtime()])).await.unwrap();
     asks(&house, U256::from(MODEST)).await;
@@ -53,18 +53,18 @@ async fn rollup() -> (House, PiSession) {
     (house, golem)
 }
 
-async fn write(house: &House, slot: U256, value: U256) {
+async fn write(house: &GolemHarness, slot: U256, value: U256) {
     let provider = house.world.chains()[0].client.provider();
     let params = json!([ORACLE, slot, alloy::primitives::B256::from(value)]);
     let _done: Value = provider.raw_request("anvil_setStorageAt".into(), params).await.unwrap();
     let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
-async fn asks(house: &House, wei: U256) {
+async fn asks(house: &GolemHarness, wei: U256) {
     write(house, slot(0), wei).await;
 }
 
-async fn act(golem: &PiSession, action: Value) -> ToolResponse {
+async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     match previewed.status {
         Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
@@ -89,7 +89,7 @@ fn exit() -> Value {
 }
 
 /// Asserts a refusal before anything is signed, with this code and a reason that contains `says`.
-async fn refused(house: &House, golem: &PiSession, action: Value, expected: ErrorCode, says: &str) {
+async fn refused(house: &GolemHarness, golem: &AgentSession, action: Value, expected: ErrorCode, says: &str) {
     let sent = house.sent().await;
     let answer = act(golem, action).await;
     assert_eq!(code(&answer), Some(expected), "{answer:#?}");
@@ -165,7 +165,7 @@ async fn an_oracle_that_reverts_or_answers_short_signs_nothing_and_says_so() {
 /// A plan of two transactions; after the first signature the oracle's slot gets this value. Returns the plan's end, the
 /// number of signed transactions, and the remaining allowance of Permit2.
 async fn turns_behind_the_first_signature(slot: U256, value: U256) -> (State, usize, U256, Vec<String>) {
-    let world = World::new(8).await;
+    let world = TestHarness::new(8).await;
     let oracle = Address::repeat_byte(0x0c);
     let set = move |slot: U256, value: U256| async move {
         crate::world::devnet().devnet.run(move |chain| chain.set_storage_at(oracle, slot, value)).await

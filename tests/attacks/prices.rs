@@ -23,9 +23,9 @@ use bardo::chain::network::Contract;
 use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
 use bardo::chain::provider::ChainClient;
 use bardo::chain::token::{Token as ChainToken, TokenId};
-use bardo::safety::ground::{Ground, portfolio};
+use bardo::safety::chain_snapshot::{SnapshotReader, portfolio};
 use bardo::safety::value::{Spread, Spreads};
-use bardo::sandbox::cast::{Cast, Order, Role, send};
+use bardo::sandbox::actors::{Actors, Order, Role, send};
 use bardo::sandbox::genesis::Deployment;
 use bardo::sandbox::plan::{Token, Venue};
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
@@ -82,7 +82,7 @@ struct Market {
     deployment: Arc<Deployment>,
     client: ChainClient,
     prices: PriceChain,
-    ground: Ground,
+    reader: SnapshotReader,
 }
 
 impl Market {
@@ -101,15 +101,15 @@ impl Market {
         let chain = &sandbox.chains()[0];
         let client = ChainClient::devnet(network, chain.devnet.clone(), Arc::clone(&clock)).unwrap();
         let prices = PriceChain::for_chain(&client, &BTreeMap::new(), clock).unwrap();
-        let ground = Ground::new(client.clone(), prices.clone(), depth());
+        let reader = SnapshotReader::new(client.clone(), prices.clone(), depth());
         let deployment = Arc::clone(&chain.deployment);
-        Self { sandbox, deployment, client, prices, ground }
+        Self { sandbox, deployment, client, prices, reader }
     }
 
     /// The same market without a feed for `token`.
     fn unfed(mut self, token: Token) -> Self {
         let source = Without(self.prices.clone(), vec![self.address(token)]);
-        self.ground = Ground::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), depth());
+        self.reader = SnapshotReader::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), depth());
         self
     }
 
@@ -126,7 +126,7 @@ impl Market {
     }
 
     async fn spreads(&self, token: Token, without: &[Address]) -> Spreads {
-        self.ground.spreads(&[TokenId::Erc20(self.address(token))], without).await
+        self.reader.spreads(&[TokenId::Erc20(self.address(token))], without).await
     }
 
     async fn spread(&self, token: Token, without: &[Address]) -> Result<Spread, String> {
@@ -144,8 +144,8 @@ impl Market {
         let input = call.abi_encode();
         let chain = &self.sandbox.chains()[0];
         let sent = chain.devnet.run(move |chain| {
-            let cast = Cast::new().unwrap();
-            send(chain, &cast, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
+            let actors = Actors::new().unwrap();
+            send(chain, &actors, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
             let block = chain.mine();
             drop(block);
         });
@@ -550,24 +550,24 @@ mod unfed_purchases {
     use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
 
     use super::*;
-    use crate::golem_world::{House, swap};
+    use crate::golem_world::{GolemHarness, swap};
 
     /// Address of UNI in the harness below, whose prices do not know it: the devnet's addresses follow from its seed.
     static UNFED: OnceLock<Address> = OnceLock::new();
 
     /// Harness whose policy has this line, and in which only pools price UNI.
-    async fn house(line: &str) -> House {
+    async fn house(line: &str) -> GolemHarness {
         let uni = *UNFED.get_or_init(|| Market::boot().address(Token::Uni));
         let prices = |prices: PriceChain| {
             let source = Without(prices, UNFED.get().copied().into_iter().collect());
             PriceChain::new(vec![Arc::new(source)])
         };
-        let house = House::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
+        let house = GolemHarness::told(&format!("preset = \"demo\"\n{line}\n"), prices).await;
         assert_eq!(house.address(Token::Uni), uni);
         house
     }
 
-    async fn buys(house: &House, dollars: &str, approve: ApprovalMode) -> ToolResponse {
+    async fn buys(house: &GolemHarness, dollars: &str, approve: ApprovalMode) -> ToolResponse {
         let call = Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "UNI", dollars)["params"].clone()));
         house.executor("mallory", "trade-executor").call(Call { approve: Some(approve), ..call }).await
     }
@@ -611,7 +611,7 @@ mod late_quotes {
     use serde_json::json;
 
     use super::*;
-    use crate::golem_world::{House, swap};
+    use crate::golem_world::{GolemHarness, swap};
     use crate::world::Shifted;
 
     /// Quote source that delays each quote by this many milliseconds of the shared clock.
@@ -638,7 +638,7 @@ mod late_quotes {
         for (millis, refused) in [(100, false), (31_000, true)] {
             let shifted = Arc::<Shifted>::default();
             let clock: Arc<dyn Clock> = shifted.clone();
-            let house = House::on(House::still(&clock), policy, ApprovalMode::Always, clock).await;
+            let house = GolemHarness::on(GolemHarness::still(&clock), policy, ApprovalMode::Always, clock).await;
             let house = house.with_orders().quoting_from(Arc::new(Late(shifted, millis)));
             let order = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
                                "decay_end_time": 300});
@@ -660,7 +660,7 @@ async fn liquidity_that_stands_whenever_it_is_read_and_only_then_is_no_depth() {
     let market = Market::boot().unfed(Token::Uni);
     let bent = market.open(Token::Uni, 5.0 * 7.85).await;
     bent.provide(-500, 500, 100.0).await;
-    let (attacker, genuine) = (Cast::new().unwrap().address(Role::Arbitrageur), market.genuine(Token::Uni));
+    let (attacker, genuine) = (Actors::new().unwrap().address(Role::Arbitrageur), market.genuine(Token::Uni));
     for round in 0..8 {
         market.passes(290).await;
         bent.provide_for(attacker, -2_000, 2_000, 5_000_000.0).await;
@@ -692,21 +692,21 @@ mod bent_trades {
     use bardo::engine::Status;
     use bardo::safety::approval::Consent;
     use bardo::safety::pipeline::State;
-    use bardo::safety::rulebook::End;
+    use bardo::safety::policy_engine::End;
     use bardo::sandbox::SandboxChain;
 
     use super::*;
-    use crate::golem_world::{House, permit, swap};
-    use crate::world::{FEE as TRADED, Hook, World, sandbox};
+    use crate::golem_world::{GolemHarness, permit, swap};
+    use crate::world::{FEE as TRADED, Hook, TestHarness, sandbox};
 
     /// Dollars that move a pool of ten million by several percent.
     const BENDING: u64 = 3_000_000;
 
     /// Buys `token` for dollars in its pool with this fee.
     fn bend(chain: &mut Chain, deployment: &Deployment, token: Token, fee: u32) {
-        let cast = Cast::new().unwrap();
+        let actors = Actors::new().unwrap();
         let (usdc, amount) = (deployment.tokens[&Token::Usdc], U256::from(BENDING) * U256::from(1_000_000));
-        let attacker = cast.address(Role::Arbitrageur);
+        let attacker = actors.address(Role::Arbitrageur);
         let params = SwapRouter02::ExactInputSingleParams {
             tokenIn: usdc,
             tokenOut: deployment.tokens[&token],
@@ -722,7 +722,7 @@ mod bent_trades {
             (usdc, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode(), 200_000),
             (router, SwapRouter02::exactInputSingleCall { params }.abi_encode(), 5_000_000),
         ] {
-            send(chain, &cast, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
+            send(chain, &actors, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
         }
         let block = chain.mine();
         drop(block);
@@ -735,7 +735,7 @@ mod bent_trades {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_traded_pool_that_is_bent_between_preview_and_commit_signs_nothing() {
-        let house = House::with_policy("preset = \"demo\"\n").await;
+        let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
         let golem = house.golem("ada", "trade-executor");
         let previewed = golem.call("preview_action", swap("USDC", "UNI", "200")).await;
         assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
@@ -752,7 +752,7 @@ mod bent_trades {
     async fn bent_behind_signature(account: usize, at: usize) -> (State, Vec<End>, U256, U256) {
         // A devnet for this case only: a pool stays manipulated.
         let own: &'static Sandbox = Box::leak(Box::new(sandbox(6)));
-        let world = World::over(own, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+        let world = TestHarness::over(own, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
         let preview = world.preview(world.swap(100_000_000).await).await.unwrap();
         let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
         let signed = AtomicUsize::new(0);

@@ -10,7 +10,7 @@ use bardo::runtime::{self, data::DataFolder};
 use serde_json::{Value, json};
 
 use crate::devnet_process::Devnet;
-use crate::golem_world::House;
+use crate::golem_world::GolemHarness;
 use crate::lying_rpc::LyingRpc;
 
 /// Returns the ids of the devnet's chains that get an order service, and of those that get an intent service. The
@@ -29,9 +29,10 @@ async fn served(keeps: fn(&Value) -> bool) -> [BTreeSet<u64>; 2] {
     let flags = Flags { rpc, ..Flags::default() };
     let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = runtime::open(&config, || House::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone())
-        .await
-        .unwrap();
+    let opened =
+        runtime::open(&config, || GolemHarness::still(&(Arc::new(SystemClock) as Arc<dyn Clock>)), clock.clone())
+            .await
+            .unwrap();
     let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
     let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
     let fabric = Fabric::in_memory(16, clock.clone());

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::devnet_process::ask;
 use crate::endpoints::{Attack, account, allowances, balances, chain, code, sent, token};
-use crate::golem_world::{House, permit};
+use crate::golem_world::{GolemHarness, permit};
 
 const ME: Address = address!("00000000000000000000000000000000000000a1");
 const TOKEN: Address = address!("00000000000000000000000000000000000000a2");
@@ -336,7 +336,7 @@ fn kind(kind: &str, token: &str, amount: Option<&str>) -> Value {
     json!({"kind": kind, "params": params})
 }
 
-async fn act(golem: &bardo::golem::pi::PiSession, action: Value) -> ToolResponse {
+async fn act(golem: &bardo::golem::agent_api::AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     match previewed.status {
         Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
@@ -350,7 +350,7 @@ fn violated(answer: &ToolResponse) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
-    let house = House::with_policy("preset = \"demo\"\n").await;
+    let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
     let golem = house.golem("mallory", "trade-executor");
     let given = act(&golem, kind("approve", "DAI", Some("900"))).await;
     assert_eq!(given.status, Status::Success, "{given:#?}");
@@ -366,7 +366,7 @@ async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
-    let house = House::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
+    let house = GolemHarness::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
     let golem = house.golem("mallory", "trade-executor");
     for (round, expected) in [(0, Status::Success), (1, Status::Blocked)] {
         let given = act(&golem, kind("approve", "DAI", Some("5"))).await;

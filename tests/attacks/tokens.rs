@@ -17,19 +17,19 @@ use bardo::base::error::ErrorCode;
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::SenderRules;
 use bardo::engine::{Status, ToolResponse};
-use bardo::golem::pi::PiSession;
+use bardo::golem::agent_api::AgentSession;
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::Consent;
 use bardo::safety::ledger::{self, Micros};
 use bardo::safety::pipeline::{Committed, Refusal};
-use bardo::safety::rulebook::End;
+use bardo::safety::policy_engine::End;
 use bardo::sandbox::Sandbox;
 use bardo::sandbox::plan::Token;
 use bardo::store::{Store, StoreConfig};
 use serde_json::{Value, json};
 
-use crate::golem_world::{House, permit, swap};
-use crate::world::{Hook, World, cents, sandbox};
+use crate::golem_world::{GolemHarness, permit, swap};
+use crate::world::{Hook, TestHarness, cents, sandbox};
 
 /// `PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN`: every call returns one, or true, and nothing moves.
 const SAYS_TRUE: &str = "0x60015f5260205ff3";
@@ -40,14 +40,14 @@ const SAYS_FALSE: &str = "0x60205ff3";
 /// `PUSH0 PUSH0 REVERT`: every call reverts.
 const REVERTS: &str = "0x5f5ffd";
 
-async fn house() -> (House, PiSession) {
-    let house = House::with_policy("preset = \"demo\"\n").await;
+async fn house() -> (GolemHarness, AgentSession) {
+    let house = GolemHarness::with_policy("preset = \"demo\"\n").await;
     house.give(Token::Uni, U256::from(20) * U256::from(10).pow(U256::from(18))).await;
     let golem = house.golem("ada", "trade-executor");
     (house, golem)
 }
 
-async fn upgrade(house: &House, token: Token, code: Bytes) {
+async fn upgrade(house: &GolemHarness, token: Token, code: Bytes) {
     let (provider, at): (_, Address) = (house.world.chains()[0].client.provider(), house.address(token));
     let done: Value = provider.raw_request("anvil_setCode".into(), json!([at, code])).await.unwrap();
     assert!(done.is_null(), "{done}");
@@ -55,17 +55,17 @@ async fn upgrade(house: &House, token: Token, code: Bytes) {
 }
 
 /// On a real chain, state changes with a block; without a new one a commit correctly reuses the reads of this one.
-async fn mine(house: &House) {
+async fn mine(house: &GolemHarness) {
     let provider = house.world.chains()[0].client.provider();
     let _mined: Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
-async fn code_of(house: &House, token: Token) -> Bytes {
+async fn code_of(house: &GolemHarness, token: Token) -> Bytes {
     house.world.chains()[0].client.provider().get_code_at(house.address(token)).await.unwrap()
 }
 
 /// Previews the sale of UNI, replaces its code, and commits the preview.
-async fn sold_after_an_upgrade(house: &House, golem: &PiSession, code: Bytes) -> ToolResponse {
+async fn sold_after_an_upgrade(house: &GolemHarness, golem: &AgentSession, code: Bytes) -> ToolResponse {
     let previewed = golem.call("preview_action", swap("UNI", "USDC", "2")).await;
     assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
     upgrade(house, Token::Uni, code).await;
@@ -172,7 +172,7 @@ fn whole(tokens: u64) -> U256 {
     U256::from(tokens) * U256::from(10).pow(U256::from(18))
 }
 
-async fn store(house: &House, at: Address, slot: U256, value: U256) {
+async fn store(house: &GolemHarness, at: Address, slot: U256, value: U256) {
     let provider = house.world.chains()[0].client.provider();
     let params = json!([at, slot, alloy::primitives::B256::from(value)]);
     let _done: Value = provider.raw_request("anvil_setStorageAt".into(), params).await.unwrap();
@@ -180,7 +180,7 @@ async fn store(house: &House, at: Address, slot: U256, value: U256) {
 }
 
 /// UNI with its own code behind a proxy that its owner controls.
-async fn tricked() -> (House, PiSession) {
+async fn tricked() -> (GolemHarness, AgentSession) {
     let (house, golem) = house().await;
     let (uni, honest) = (house.address(Token::Uni), code_of(&house, Token::Uni).await);
     let provider = house.world.chains()[0].client.provider();
@@ -192,27 +192,27 @@ async fn tricked() -> (House, PiSession) {
     (house, golem)
 }
 
-async fn turn(house: &House, trick: u64, hook: Address) {
+async fn turn(house: &GolemHarness, trick: u64, hook: Address) {
     let uni = house.address(Token::Uni);
     store(house, uni, HOOK, hook.into_word().into()).await;
     store(house, uni, TRICK, U256::from(trick)).await;
 }
 
-async fn ask<C: SolCall>(house: &House, token: Token, call: C) -> C::Return {
+async fn ask<C: SolCall>(house: &GolemHarness, token: Token, call: C) -> C::Return {
     let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
     let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
     C::abi_decode_returns(&answer).unwrap()
 }
 
-async fn held(house: &House, token: Token) -> U256 {
+async fn held(house: &GolemHarness, token: Token) -> U256 {
     ask(house, token, Erc20::balanceOfCall { owner: house.world.account.unwrap() }).await
 }
 
-async fn allowed(house: &House, token: Token, spender: Address) -> U256 {
+async fn allowed(house: &GolemHarness, token: Token, spender: Address) -> U256 {
     ask(house, token, Erc20::allowanceCall { owner: house.world.account.unwrap(), spender }).await
 }
 
-async fn act(golem: &PiSession, action: Value) -> ToolResponse {
+async fn act(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     match previewed.status {
         Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
@@ -221,7 +221,7 @@ async fn act(golem: &PiSession, action: Value) -> ToolResponse {
 }
 
 /// Contract that uses an old allowance on `token` whenever UNI moves.
-async fn collector(house: &House, token: Token, allowance: U256) -> Address {
+async fn collector(house: &GolemHarness, token: Token, allowance: U256) -> Address {
     let account = house.world.account.unwrap();
     let arguments = (house.address(token), account).abi_encode_params();
     let hook = house.deploy(creation(include_str!("../fixtures/contracts/Collector.hex"), arguments)).await;
@@ -231,7 +231,7 @@ async fn collector(house: &House, token: Token, allowance: U256) -> Address {
 }
 
 /// Asserts that neither direction is traded with this trick, whether it is active at the preview or only later.
-async fn nothing_is_signed(house: &House, golem: &PiSession, trick: u64, hook: Address, trades: &[Value]) {
+async fn nothing_is_signed(house: &GolemHarness, golem: &AgentSession, trick: u64, hook: Address, trades: &[Value]) {
     let sent = house.sent().await;
     for trade in trades {
         turn(house, HONEST, hook).await;
@@ -377,7 +377,7 @@ fn databases(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// High-water mark of the account in its ledger.
-fn high_water(house: &House) -> Micros {
+fn high_water(house: &GolemHarness) -> Micros {
     let found = databases(house.folder.path());
     let [found] = found.as_slice() else { panic!("{found:?}") };
     let store = Store::open(StoreConfig::at(found), ROOMS).unwrap();
@@ -426,7 +426,7 @@ static OWN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
 
 /// Swap of 100 of 10,000 USDC; between the second signature and its block, the account's balance becomes `becomes`.
 async fn rebased_behind_the_signature(becomes: u64) -> (Result<Committed, Refusal>, Vec<End>, U256) {
-    let world = World::over(&OWN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let world = TestHarness::over(&OWN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let (usdc, account) = (world.contract_of(&world.usdc), world.account());
     let preview = world.preview(world.swap(100_000_000).await).await.unwrap();
     let signed = AtomicUsize::new(0);

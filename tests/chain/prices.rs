@@ -20,13 +20,13 @@ const KEEPER: Address = address!("0x00000000000000000000000000000000000fee01");
 const TOKEN: Address = address!("0x00000000000000000000000000000000000000aa");
 const HEARTBEAT: u64 = 300;
 
-struct World {
+struct TestHarness {
     devnet: Devnet,
     feed: Address,
     nonce: u64,
 }
 
-impl World {
+impl TestHarness {
     /// Chain with Multicall3 and one feed without an answer yet.
     async fn new() -> Self {
         let chain = ChainConfig {
@@ -104,7 +104,7 @@ impl World {
 
 #[tokio::test]
 async fn every_fault_of_the_devnets_feed_has_its_reason() {
-    let mut world = World::new().await;
+    let mut world = TestHarness::new().await;
     // The feed reverts before its first answer.
     assert_eq!(world.read().await, Err(NoPrice::NoAnswer));
 

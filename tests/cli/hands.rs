@@ -9,7 +9,7 @@ use std::process::{self, Stdio};
 
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 use futures::future::BoxFuture;
@@ -220,7 +220,7 @@ fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing(
 struct Nobody;
 
 impl Actor for Nobody {
-    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;

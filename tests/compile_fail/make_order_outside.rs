@@ -1,10 +1,10 @@
 //! Only the pipeline creates the capability to sign an order.
 //@ error[E0624]: associated function `of_order` is private
 
-use bardo::safety::Framed;
+use bardo::safety::SigningPayload;
 use bardo::safety::pipeline::{Capability, Order};
 
-fn by_its_constructor(framed: Framed) -> Option<Capability<Order>> {
+fn by_its_constructor(framed: SigningPayload) -> Option<Capability<Order>> {
     Capability::<Order>::of_order(framed)
 }
 

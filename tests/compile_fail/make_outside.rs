@@ -2,9 +2,9 @@
 //@ error[E0624]: associated function `new` is private
 
 use bardo::safety::pipeline::{Capability, Transaction};
-use bardo::safety::{FeeBound, Framed};
+use bardo::safety::{FeeBound, SigningPayload};
 
-fn by_its_constructor(framed: Framed, fees: FeeBound) -> Option<Capability> {
+fn by_its_constructor(framed: SigningPayload, fees: FeeBound) -> Option<Capability> {
     Capability::<Transaction>::new(framed, 0, 0, fees)
 }
 

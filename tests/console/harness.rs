@@ -15,7 +15,7 @@ use bardo::session::handle::{Command, Handle, News, SessionEnd};
 use bardo::session::questions::{About, AnswerKind, Offered, Question, QuestionKey};
 use serde_json::json;
 
-use crate::hostile::World;
+use crate::hostile::TestHarness;
 
 /// Environment variable that makes the test below a program.
 pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
@@ -48,7 +48,7 @@ enum Script {
 fn open(script: Script) -> Handle {
     let (handle, SessionEnd { mut commands, news }) = Handle::pair();
     let leaving = news.clone();
-    let world = (script == Script::Hostile).then(|| Arc::new(World::new()));
+    let world = (script == Script::Hostile).then(|| Arc::new(TestHarness::new()));
     let hostile = world.clone();
     let turn = Arc::new(AtomicU64::new(0));
     let answered = Arc::clone(&turn);

@@ -19,10 +19,10 @@ use bardo::console::widgets::samples;
 use bardo::engine::{Status, ToolResponse};
 use bardo::fabric::*;
 use bardo::session::handle::{
-    AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, Command, Found, GrantNow, Holding, News, PolicyNow, Query,
-    Ready, Snapshot, StopNow,
+    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, Command, Found, GrantState, Holding, News, PolicyState,
+    Query, Ready, Snapshot, StopState,
 };
-use bardo::session::questions::{About, PolicyAsked, PolicyChange, Question};
+use bardo::session::questions::{About, PolicyChange, PolicyRequest, Question};
 use serde_json::{Value, json};
 
 /// Number of turns for which the same requests stay open: long enough to open a decision and draw it in all its forms,
@@ -83,12 +83,12 @@ fn told(turn: u64) -> [News; 4] {
 }
 
 /// Hostile source of messages.
-pub struct World {
+pub struct TestHarness {
     places: [Vec<String>; 4],
     raws: Vec<String>,
 }
 
-impl World {
+impl TestHarness {
     pub fn new() -> Self {
         let places = told(1).map(|news| places(&news));
         // With few places the following tests would prove nothing.
@@ -322,14 +322,14 @@ fn questions(turn: u64) -> News {
     let swap = Question { number, of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-    let policy = PolicyAsked { file: text("policy.toml"), changes: vec![change] };
+    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change] };
     let looser = Question { number: number + 1, place: 2, of: 2, about: About::Policy(policy), ..samples::question() };
     News::Questions(Arc::new(vec![swap, looser]))
 }
 
 fn snapshot() -> Snapshot {
     let amount = || TokenAmount::new(U256::from(9_000), 3).unwrap();
-    let allowance = AllowanceNow {
+    let allowance = AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,
         symbol: text("USDC"),
@@ -343,7 +343,7 @@ fn snapshot() -> Snapshot {
         expires_at: None,
         promised: None,
     };
-    let grant = GrantNow {
+    let grant = GrantState {
         number: 4,
         golem_id: "ada".parse::<GolemId>().unwrap(),
         tool: text("uniswap_execute_swap"),
@@ -360,10 +360,10 @@ fn snapshot() -> Snapshot {
         account: Some(Address::repeat_byte(7)),
         paper: false,
         phase: Phase::Cautious,
-        policy: PolicyNow { name: text("demo"), version: 3, hash: B256::ZERO },
+        policy: PolicyState { name: text("demo"), version: 3, hash: B256::ZERO },
         limits: None,
         fault: Some(text("the policy's file is broken")),
-        stop: Some(StopNow {
+        stop: Some(StopState {
             level: StopLevel::Pause,
             by: text("operator"),
             reason: text("a look"),
@@ -379,7 +379,7 @@ fn snapshot() -> Snapshot {
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,
-        allowances: AllowancesNow { rows: vec![allowance], silent: Vec::new() },
+        allowances: AllowancesState { rows: vec![allowance], silent: Vec::new() },
         grants: vec![grant],
         running: 1,
     }

@@ -9,8 +9,8 @@ use bardo::base::id::GolemId;
 use bardo::base::text::SafeText;
 use bardo::engine::Status;
 use bardo::fabric::{EventKind, Vitals};
-use bardo::golem::brain::{Brain, End, Nerves, Wake};
-use bardo::runtime::actor::Living;
+use bardo::golem::brain::{AgentSignals, Brain, End, Wake};
+use bardo::runtime::actor::GolemActor;
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 use bardo::session::questions::{About, Question};
@@ -26,30 +26,30 @@ const MALFORMED: usize = 8;
 struct Careless;
 
 impl Brain for Careless {
-    fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
+    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End> {
         Box::pin(async move {
-            let caps = nerves.pi().caps();
+            let caps = signals.agent().caps();
             let once = caps.iter().find(|cap| cap["limit"] == "2500");
             assert!(once.is_some_and(|cap| cap["left"] == "2500"), "the demo policy's cap on one trade: {caps:?}");
             let unknown =
                 json!({"permit_id": "00000000000000000000000000", "simulation_hash": format!("0x{:064x}", 1)});
             for _ in 0..MALFORMED {
-                let refused = nerves.call("commit_action".to_owned(), unknown.clone()).await;
+                let refused = signals.call("commit_action".to_owned(), unknown.clone()).await;
                 assert!(!matches!(refused.status, Status::Success | Status::Partial), "{refused:?}");
             }
             let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
                                 "prefer_uniswapx": false});
             let wanted = json!({"kind": "swap", "params": params, "why": "dollars are above their share"});
-            let offer = nerves.call("preview_action".to_owned(), wanted).await;
+            let offer = signals.call("preview_action".to_owned(), wanted).await;
             let data = offer.data.unwrap_or_else(|| panic!("{:?}", offer.error));
-            nerves.think("Cats are fine animals.", false);
+            signals.think("Cats are fine animals.", false);
             let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
-            let committing = nerves.call("commit_action".to_owned(), permit);
+            let committing = signals.call("commit_action".to_owned(), permit);
             tokio::select! {
                 _ = committing => {}
-                () = async { while nerves.wake(Instant::now() + Duration::from_secs(60)).await != Wake::Leave {} } => {}
+                () = async { while signals.wake(Instant::now() + Duration::from_secs(60)).await != Wake::Leave {} } => {}
             }
-            nerves.pi().take_back_own().await;
+            signals.agent().take_back_own().await;
             End { well: true, why: SafeText::clean("told to leave", 40) }
         })
     }
@@ -66,7 +66,7 @@ struct Told {
 async fn watched(home: &Path) -> Told {
     let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
     let config = Config::load(&environment, &Flags::default()).unwrap();
-    let golem = Living::listening(&"led by a brain").led_by(Some(Box::new(Careless)));
+    let golem = GolemActor::listening(&"led by a brain").led_by(Some(Box::new(Careless)));
     let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(golem));
     let mut told = Told::default();
     let mut beats = None;

@@ -11,14 +11,14 @@ use bardo::engine::Status;
 use bardo::golem::phase::{PhaseMachine, PhaseRules};
 use bardo::golem::vitals::{Gauge, Terms};
 use bardo::safety::Revoked;
-use bardo::sandbox::cast::{Cast, Order, Role, send};
+use bardo::sandbox::actors::{Actors, Order, Role, send};
 use bardo::sandbox::genesis::Pool;
 use bardo::sandbox::keeper::FeedFault;
 use bardo::sandbox::market;
 use bardo::sandbox::plan::{Token, Venue};
 use bardo::sandbox::target::{Asset, Shock};
 
-use crate::world::{House, permit, swap};
+use crate::world::{GolemHarness, permit, swap};
 
 const DWELL: u64 = 10_000;
 
@@ -43,15 +43,15 @@ fn of_weth(pool: &Pool) -> bool {
 
 /// Sells WETH into every pool on ethereum of WETH and one of these tokens until the square root of its price there has
 /// fallen to this many thousandths.
-pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
+pub async fn bend_the_pools(house: &GolemHarness, thousandths: u64, others: &[Token]) {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let (part, whole) = (U256::from(thousandths), U256::from(1_000));
     let others = others.to_vec();
     let sell = move |chain: &mut bardo::chain::devnet::Chain| {
-        let cast = Cast::new().unwrap();
+        let actors = Actors::new().unwrap();
         let amount = U256::from(5_000) * U256::from(10).pow(U256::from(18));
-        let to = cast.address(Role::Arbitrageur);
+        let to = actors.address(Role::Arbitrageur);
         for pool in &deployment.pools {
             let tokens = [&pool.token0, &pool.token1];
             let other = tokens.into_iter().find(|one| others.contains(&one.token));
@@ -82,7 +82,7 @@ pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
                 .abi_encode(),
             };
             let order = Order::call(Role::Arbitrageur, deployment.swap_router, call, 3_000_000, "bending a pool");
-            send(chain, &cast, order).unwrap();
+            send(chain, &actors, order).unwrap();
         }
     };
     chain.devnet.run(sell).await.unwrap();
@@ -90,17 +90,21 @@ pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
 }
 
 /// Lowers all prices except those of dollar tokens on both chains, in feeds and pools, by this many millionths.
-pub async fn fall(house: &House, parts_per_million: i32) {
+pub async fn fall(house: &GolemHarness, parts_per_million: i32) {
     for chain in house.sandbox().chains() {
-        let residents = chain.residents.clone();
+        let background_actors = chain.background_actors.clone();
         let fall = move |chain: &mut bardo::chain::devnet::Chain| {
             let from_block = chain.next_context().number;
-            residents.shock(Shock { asset: None, parts_per_million, from_block, blocks: 1, passes: false });
+            background_actors.shock(Shock { asset: None, parts_per_million, from_block, blocks: 1, passes: false });
         };
         chain.devnet.run(fall).await.unwrap();
         // The market is paused in this harness; the keeper writes the given prices.
-        let residents = chain.residents.clone();
-        chain.devnet.run(move |chain| residents.set_market(chain, bardo::sandbox::MarketMode::On)).await.unwrap();
+        let background_actors = chain.background_actors.clone();
+        chain
+            .devnet
+            .run(move |chain| background_actors.set_market(chain, bardo::sandbox::MarketMode::On))
+            .await
+            .unwrap();
         for _ in 0..3 {
             chain.devnet.mine().await.unwrap();
         }
@@ -108,7 +112,7 @@ pub async fn fall(house: &House, parts_per_million: i32) {
 }
 
 /// State of these pools: the square root of the price of WETH, whichever token is first.
-async fn standing(house: &House) -> Vec<U256> {
+async fn standing(house: &GolemHarness) -> Vec<U256> {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let read = move |chain: &mut bardo::chain::devnet::Chain| {
@@ -123,7 +127,7 @@ async fn standing(house: &House) -> Vec<U256> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bent_pools_cannot_kill_and_feeds_can() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut gauge = Gauge::new(Arc::clone(&house.world), terms()).unwrap();
     let mut machine = PhaseMachine::new(PhaseRules::DEFAULT.dwelling(DWELL));
     let mut now = 1_000_000;
@@ -142,7 +146,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 
     // Without the feed only the bent pools remain, whose means have long moved. They cause no death either.
     let chain = &house.sandbox().chains()[0];
-    chain.residents.set_fault(Asset::Eth, FeedFault::Broken);
+    chain.background_actors.set_fault(Asset::Eth, FeedFault::Broken);
     for _ in 0..45 {
         chain.devnet.run(|chain| chain.increase_time(60)).await.unwrap();
         chain.devnet.mine().await.unwrap();
@@ -153,7 +157,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     assert_eq!(gauge.high_water(), Some(high));
 
     // The feed itself does, over the whole minimum phase time.
-    chain.residents.set_fault(Asset::Eth, FeedFault::None);
+    chain.background_actors.set_fault(Asset::Eth, FeedFault::None);
     fall(&house, -400_000).await;
     let (reading, _) = gauge.read(now).await;
     assert!(reading.feed_grade && reading.drawdown_bps >= Some(1_500), "{reading:?}");
@@ -162,7 +166,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut gauge = Gauge::new(Arc::clone(&house.world), terms()).unwrap();
     let (_, worth) = gauge.read(1_000_000).await;
     assert!(worth.equity.is_some(), "{worth:?}");
@@ -180,7 +184,7 @@ async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_hands_sign_nothing_more() {
-    let mut house = House::new().await;
+    let mut house = GolemHarness::new().await;
     let (account, revocation) = RevocableAccount::new(Arc::clone(&house.acting.account));
     house.acting.account = Arc::new(account);
     let golem = house.golem("ada", "golem-instance");

@@ -3,20 +3,20 @@
 
 use bardo::base::model::Phase;
 use bardo::engine::{Status, ToolResponse};
-use bardo::golem::pi::PiSession;
+use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::keeper::FeedFault;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::target::Asset;
 use serde_json::Value;
 
 use crate::death::{bend_the_pools, fall};
-use crate::world::{House, permit, swap};
+use crate::world::{GolemHarness, permit, swap};
 
 /// The demo preset, without a practical limit on tool calls.
 const DEMO: &str = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n";
 
 /// Previews an action and withdraws the offer.
-async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
+async fn tried(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     if previewed.status == Status::Simulated {
         golem.call("cancel_action", serde_json::json!({"permit_id": permit(&previewed)["permit_id"]})).await;
@@ -40,7 +40,7 @@ fn sale(from: &str, to: &str, amount: &str) -> Value {
 }
 
 /// Lets slightly more than half a minute pass: pools and feeds keep their state.
-async fn time_passes(house: &House) {
+async fn time_passes(house: &GolemHarness) {
     for chain in house.sandbox().chains() {
         chain.devnet.run(|chain| chain.increase_time(40)).await.unwrap();
         chain.devnet.mine().await.unwrap();
@@ -48,7 +48,7 @@ async fn time_passes(house: &House) {
 }
 
 /// Asserts that a sale of 0.2 WETH is refused because of its proceeds, and by no rules but that and those of exits.
-async fn is_refused(golem: &PiSession, why: &str) {
+async fn is_refused(golem: &AgentSession, why: &str) {
     let refused = tried(golem, sale("WETH", "USDC", "0.2")).await;
     assert_eq!(refused.status, Status::Blocked, "{why}: {refused:#?}");
     let rules = rules(&refused);
@@ -59,7 +59,7 @@ async fn is_refused(golem: &PiSession, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_fall_exits_pass_and_entries_do_not() {
-    let house = House::with_policy(DEMO).await;
+    let house = GolemHarness::with_policy(DEMO).await;
     let golem = house.golem("ada", "trade-executor");
     // Three and a half percent at once: the 30-minute mean is still near the old price. Further down the devnet's pools
     // are so thin that their means soon stop counting.
@@ -87,7 +87,7 @@ async fn after_a_fall_exits_pass_and_entries_do_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bent_pools_make_no_sale_cheap() {
-    let house = House::with_policy(DEMO).await;
+    let house = GolemHarness::with_policy(DEMO).await;
     let golem = house.golem("ada", "trade-executor");
     house.phase.send_replace(Phase::Defensive);
     // Every pool where WETH can be sold is eight percent lower (0.96² = 0.92), and stays there.
@@ -99,11 +99,11 @@ async fn bent_pools_make_no_sale_cheap() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_feed_makes_no_sale_cheap() {
-    let house = House::with_policy(DEMO).await;
+    let house = GolemHarness::with_policy(DEMO).await;
     let golem = house.golem("ada", "trade-executor");
     house.phase.send_replace(Phase::Defensive);
     let feed = |cents: i128| {
-        house.sandbox().chains()[0].residents.set_fault(Asset::Eth, FeedFault::Forced(cents * 1_000_000));
+        house.sandbox().chains()[0].background_actors.set_fault(Asset::Eth, FeedFault::Forced(cents * 1_000_000));
     };
     // About 3,400 less eight percent, while every pool shows 3,400; and the same above it.
     for cents in [312_800, 367_200] {

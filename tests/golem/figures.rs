@@ -13,14 +13,14 @@ use bardo::abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair, UniswapV2Router02}
 use bardo::abi::uniswap_v3::{QuoterV2, UniswapV3Pool};
 use bardo::base::model::Phase;
 use bardo::chain::network::Contract;
-use bardo::golem::pi::PiSession;
+use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::plan::Token;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::gates::{PHASES, WIDE, rules, trade, tried};
-use crate::world::House;
+use crate::world::GolemHarness;
 
 /// The operator's own limit per trade here, in dollars. Cautious leaves half of it.
 const ONE: f64 = 400_000.0;
@@ -31,13 +31,13 @@ const TRADED: [(Token, &str, f64, i32); 2] = [(Token::Uni, "UNI", 7.85, 18), (To
 /// Value of the wallet's holding of each token, in dollars.
 const POSITION: f64 = 300_000.0;
 
-async fn ask<C: SolCall>(house: &House, to: Address, call: C) -> C::Return {
+async fn ask<C: SolCall>(house: &GolemHarness, to: Address, call: C) -> C::Return {
     let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
     let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
     C::abi_decode_returns(&answer).unwrap()
 }
 
-fn contract(house: &House, contract: Contract) -> Address {
+fn contract(house: &GolemHarness, contract: Contract) -> Address {
     house.world.chains()[0].network().book.contract(contract).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn raw(whole: f64, decimals: i32) -> U256 {
 }
 
 /// Output of one hop for `amount`, from the protocol's own contract, and the pool's price before it, less the fee.
-async fn hop(house: &House, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
+async fn hop(house: &GolemHarness, hop: &Value, tokens: [Address; 2], amount: U256) -> (U256, f64) {
     let pool: Address = hop["pool"].as_str().unwrap().parse().unwrap();
     let fee = hop["fee_tier"].as_u64().unwrap();
     let kept = 1.0 - fee as f64 / 1e6;
@@ -78,7 +78,7 @@ async fn hop(house: &House, hop: &Value, tokens: [Address; 2], amount: U256) -> 
 
 /// Price impact of a swap: the share of its value that is lost at the previous prices, without fees. The route and its
 /// split come from the quote; outputs and prices of the pools come from the chain.
-async fn impact(house: &House, golem: &PiSession, from: &str, to: &str, amount: &str) -> f64 {
+async fn impact(house: &GolemHarness, golem: &AgentSession, from: &str, to: &str, amount: &str) -> f64 {
     let params =
         json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false});
     let quote = golem.call("query_state", json!({"query": "quote", "params": params})).await;
@@ -103,7 +103,7 @@ async fn impact(house: &House, golem: &PiSession, from: &str, to: &str, amount: 
 }
 
 /// Adds liquidity of this many dollars between each traded token and USDC, in V2 pairs, with another account's money.
-async fn deepen(house: &House, dollars: f64) {
+async fn deepen(house: &GolemHarness, dollars: f64) {
     for (token, _, price, decimals) in TRADED {
         let (one, usdc) = (house.address(token), house.address(Token::Usdc));
         let factory = contract(house, Contract::V2Factory);
@@ -169,7 +169,7 @@ impl Asked {
 }
 
 /// Violated rules, of those that are tested here; `None` if its route would not be signed at any size.
-async fn found(golem: &PiSession, action: Value) -> Option<Vec<String>> {
+async fn found(golem: &AgentSession, action: Value) -> Option<Vec<String>> {
     let mut came = rules(&tried(golem, action).await);
     came.retain(|rule| !rule.starts_with("spending_limits."));
     came.sort();
@@ -180,7 +180,7 @@ async fn found(golem: &PiSession, action: Value) -> Option<Vec<String>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_is_drawn_the_figures_of_its_phase_decide() {
     let one = format!("max_single_trade_usd = \"{ONE:.0}\"");
-    let house = House::with_policy(&WIDE.replace("max_single_trade_usd = \"1000000\"", &one)).await;
+    let house = GolemHarness::with_policy(&WIDE.replace("max_single_trade_usd = \"1000000\"", &one)).await;
     let golem = house.golem("ada", "trade-executor");
     house.give(Token::Usdc, U256::from(2_000_000_000_000_u64)).await;
     for (token, _, price, decimals) in TRADED {

@@ -9,13 +9,13 @@ use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
 use bardo::engine::{Status, ToolResponse};
-use bardo::golem::pi::PiSession;
+use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::plan::Token;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::world::{House, permit};
+use crate::world::{GolemHarness, permit};
 
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 pub const PHASES: [Phase; 5] = [Phase::Thriving, Phase::Cautious, Phase::Defensive, Phase::Survival, Phase::Terminal];
@@ -40,7 +40,7 @@ pub fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
 }
 
 /// Previews an action and withdraws the offer, so nothing is spent.
-pub async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
+pub async fn tried(golem: &AgentSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     if previewed.status == Status::Simulated {
         golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
@@ -60,8 +60,8 @@ pub fn rules(response: &ToolResponse) -> Vec<String> {
 }
 
 /// Harness with a small UNI position to close, and an allowance to revoke.
-async fn furnished(policy: &str) -> (House, PiSession) {
-    let house = House::with_policy(policy).await;
+async fn furnished(policy: &str) -> (GolemHarness, AgentSession) {
+    let house = GolemHarness::with_policy(policy).await;
     let golem = house.golem("ada", "trade-executor");
     for action in [
         trade("USDC", "UNI", "30", 30),
@@ -87,7 +87,7 @@ fn classes() -> [(&'static str, Value); 7] {
     ]
 }
 
-async fn holds(golem: &PiSession, house: &House, expected: &[(&str, [bool; 5])]) {
+async fn holds(golem: &AgentSession, house: &GolemHarness, expected: &[(&str, [bool; 5])]) {
     let actions = classes();
     for (at, phase) in PHASES.into_iter().enumerate() {
         house.phase.send_replace(phase);
@@ -144,7 +144,7 @@ async fn with_the_guidelines_the_stricter_of_both_holds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cautious_halves_the_size_of_what_is_no_exit() {
-    let house = House::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
+    let house = GolemHarness::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
     let golem = house.golem("ada", "trade-executor");
     // The demo preset permits 2,500 dollars per trade.
     for (phase, action, passes) in [
@@ -165,7 +165,7 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cautious_takes_30_bps_of_slippage() {
-    let house = House::with_policy(WIDE).await;
+    let house = GolemHarness::with_policy(WIDE).await;
     let golem = house.golem("ada", "trade-executor");
     for (phase, slippage, passes) in
         [(Phase::Cautious, 30, true), (Phase::Cautious, 31, false), (Phase::Thriving, 31, true)]
@@ -177,7 +177,7 @@ async fn cautious_takes_30_bps_of_slippage() {
 }
 
 /// Balance of the wallet in raw units.
-async fn held(house: &House, token: Token) -> u128 {
+async fn held(house: &GolemHarness, token: Token) -> u128 {
     let call = Erc20::balanceOfCall { owner: house.world.account.unwrap() };
     let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
     let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
@@ -245,7 +245,7 @@ async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
 async fn random_trades_pass_exactly_where_the_figures_let_them() {
     let demo = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 250\nmax_loss_bps = 400\n\
         max_daily_spend_usd = \"9000\"\n[spending_limits]\nper_day = \"9000\"\n";
-    let house = House::with_policy(demo).await;
+    let house = GolemHarness::with_policy(demo).await;
     let golem = house.golem("ada", "trade-executor");
     let mut runner = TestRunner::deterministic();
     // Half of them with little slippage, so that some pass in every phase, and some with more than the policy permits.

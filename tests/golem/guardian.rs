@@ -12,14 +12,14 @@ use bardo::sandbox::plan::Token;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::world::{House, swap};
+use crate::world::{GolemHarness, swap};
 
 /// The demo preset with a lower hot lane, so that amounts above it are still below the largest trade.
 const LOW_LANE: &str = "preset = \"demo\"\n[spending_limits]\nhot_lane = \"500\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
-    let house = House::with_policy(LOW_LANE).await;
+    let house = GolemHarness::with_policy(LOW_LANE).await;
     let golem = house.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.2")).await;
     assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
@@ -33,7 +33,7 @@ async fn it_agrees_with_its_own_price_and_the_operator_is_asked_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reads_the_policy_by_itself() {
-    let house = House::with_policy(LOW_LANE).await;
+    let house = GolemHarness::with_policy(LOW_LANE).await;
     let golem = house.golem("ada", "trade-executor");
     // A policy that only the guardian cannot read: the pipeline continues with the last valid one, the guardian
     // objects.
@@ -72,7 +72,7 @@ impl PriceSource for Lower {
 /// A fault of the pipeline's price sources does not affect the guardian's: they share none.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reads_prices_from_sources_of_its_own() {
-    let house = House::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
+    let house = GolemHarness::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
     let params = swap("WETH", "USDC", "0.2")["params"].clone();
     let call = Call::new("uniswap_execute_swap", Input::Json(params));
     let offer = match house.executor("ada", "trade-executor").offer(call).await {

@@ -11,7 +11,7 @@ use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::engine::{Call, Input, Status, ToolResponse};
 use bardo::fabric::EventKind;
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
 use bardo::session::handle::{
@@ -32,7 +32,7 @@ struct Puppet {
 }
 
 impl Actor for Puppet {
-    fn live(mut self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(mut self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             self.stop.send(seat.stop.clone()).await.unwrap();
             loop {
@@ -54,7 +54,7 @@ impl Actor for Puppet {
 }
 
 /// A session and the controls of its Golem.
-struct House {
+struct GolemHarness {
     commands: mpsc::Sender<Sent>,
     news: mpsc::Receiver<News>,
     wishes: mpsc::Sender<Value>,
@@ -68,7 +68,7 @@ struct House {
     replies: Vec<ToolResponse>,
 }
 
-impl House {
+impl GolemHarness {
     async fn open(home: &Path) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
         let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
@@ -107,7 +107,7 @@ impl House {
                 }
                 News::Questions(questions) => self.questions = questions.to_vec(),
                 News::Snapshot(snapshot) => self.snapshot = Some((*snapshot).clone()),
-                News::Told { words, .. } => self.told.push(words.to_string()),
+                News::CommandResult { words, .. } => self.told.push(words.to_string()),
                 News::Found { found, .. } => self.found = Some(*found),
                 News::Reply { response, .. } => self.replies.push(*response),
                 _ => {}
@@ -191,7 +191,7 @@ fn stop_file(home: &Path) -> StopFile {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let home = tempfile::tempdir().unwrap();
-    let mut house = House::open(home.path()).await;
+    let mut house = GolemHarness::open(home.path()).await;
     let first = house.by_golem().await;
     assert_eq!(first.status, Status::Success, "{first:?}");
     let allowed = house.by_hand("token_approve", json!({"token": "DAI", "amount": "5", "chain": "ethereum"})).await;
@@ -200,7 +200,8 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let reason = SafeText::clean("the host may be lost", 60);
     house.send(Command::Raise { level: StopLevel::Revoke, reason }).await;
     house.keys_go().await;
-    let is_told = |house: &House| house.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
+    let is_told =
+        |house: &GolemHarness| house.told.iter().any(|told| told.contains("the Golem's session keys are revoked"));
     house.until("it is told", is_told).await;
     house.has_no_keys().await;
     // The operator can always revoke; other actions are blocked.
@@ -224,16 +225,16 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
         .await;
     house.until("it is lifted", |house| house.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
     assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
-    let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop was lowered"));
+    let says_so = |house: &GolemHarness| house.thoughts.iter().any(|one| one.contains("The stop was lowered"));
     house.until("the Golem says so", says_so).await;
     // Nothing is due for a Golem without keys, so that its planner is not refused again and again.
     assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
     house.has_no_keys().await;
     let own = house.by_hand("uniswap_execute_swap", swap()).await;
     assert_eq!(own.status, Status::Success, "{own:?}");
-    let shown = |house: &House| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
+    let shown = |house: &GolemHarness| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
     house.until("it stays on the screen", shown).await;
-    let now = |house: &House| house.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
+    let now = |house: &GolemHarness| house.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
     house.until("by a word of its own", |house| now(house) == Some((true, true))).await;
 
     // Each stop and its lift, with their author, once.
@@ -255,7 +256,7 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     let file = stop_file(home.path());
     let lift = || crate::proof::lift(file.path().parent().unwrap());
 
-    let mut house = House::open(home.path()).await;
+    let mut house = GolemHarness::open(home.path()).await;
     let mut program = Program::new(env!("CARGO_BIN_EXE_bardo"));
     program.env_clear().env("BARDO_HOME", home.path()).args(["halt", "--level", "revoke"]);
     let ran = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
@@ -272,13 +273,13 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
 
     // In force at the start.
     file.raise(StopLevel::Revoke, "not over", "operator", 2).unwrap();
-    let mut house = House::open(home.path()).await;
+    let mut house = GolemHarness::open(home.path()).await;
     house.keys_go().await;
     lift();
     house.has_no_keys().await;
     house.leave().await;
 
-    let mut house = House::open(home.path()).await;
+    let mut house = GolemHarness::open(home.path()).await;
     let acts = house.by_golem().await;
     assert_eq!(acts.status, Status::Success, "{acts:?}");
     house.leave().await;
@@ -289,7 +290,7 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_refused_with_a_stop_hears_why() {
     let home = tempfile::tempdir().unwrap();
-    let mut house = House::open(home.path()).await;
+    let mut house = GolemHarness::open(home.path()).await;
     let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
                         "prefer_uniswapx": false});
     house.wishes.send(params).await.unwrap();

@@ -12,7 +12,7 @@ use bardo::base::model::Phase;
 use bardo::engine::ToolResponse;
 use bardo::fabric::{Event, EventKind};
 use bardo::golem::scenario;
-use bardo::runtime::actor::Living;
+use bardo::runtime::actor::GolemActor;
 use bardo::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
 use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent, Snapshot};
 use bardo::session::questions::{About, OperatorAnswer, Question};
@@ -117,7 +117,7 @@ impl Watched {
         let config = Config::load(&environment, &Flags::default()).unwrap();
         let time = TimeOptions { pace: Pace::Free, tick: 1, most: None, step, operator: true };
         let options = SessionOptions { time: Some(time), keep: true, ..SessionOptions::default() };
-        let Handle { commands, news } = Session::open_with(config, options, Box::new(Living::playing(show)));
+        let Handle { commands, news } = Session::open_with(config, options, Box::new(GolemActor::playing(show)));
         Self { commands, news, told: Told::default() }
     }
 
@@ -130,7 +130,7 @@ impl Watched {
                     News::Questions(questions) => self.told.questions = questions,
                     News::Snapshot(snapshot) => self.told.snapshot = Some(snapshot),
                     News::Reply { response, .. } => self.told.replies.push(*response),
-                    News::Told { words, .. } => self.told.answers.push(words.to_string()),
+                    News::CommandResult { words, .. } => self.told.answers.push(words.to_string()),
                     _ => {}
                 }
             }

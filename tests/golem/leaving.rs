@@ -7,9 +7,9 @@ use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
 use bardo::engine::Status;
 use bardo::fabric::EventKind;
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{Command, Farewell, Handle, LeaveMode, News, Sent};
+use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent, SessionSummary};
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 struct Nobody;
 
 impl Actor for Nobody {
-    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
@@ -32,7 +32,7 @@ async fn next(news: &mut mpsc::Receiver<News>) -> News {
 }
 
 /// Tools of the successful calls, and the session summary.
-async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, Farewell) {
+async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, SessionSummary) {
     let (mut begun, mut done) = (BTreeMap::new(), Vec::new());
     loop {
         match next(news).await {
@@ -45,7 +45,7 @@ async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, Farewell) 
                     }
                 }
             }
-            News::Left(farewell) => return (done, *farewell),
+            News::Left(session_summary) => return (done, *session_summary),
             _ => {}
         }
     }
@@ -75,7 +75,7 @@ async fn leaving_makes_open_orders_void_where_that_is_wished() {
     }
 
     send(Command::Leave(LeaveMode::CancelOrders)).await;
-    let (done, farewell) = to_the_end(&mut news).await;
-    assert!(farewell.remarks.is_empty(), "everything that was wished was done: {:?}", farewell.remarks);
+    let (done, session_summary) = to_the_end(&mut news).await;
+    assert!(session_summary.remarks.is_empty(), "everything that was wished was done: {:?}", session_summary.remarks);
     assert_eq!(done, ["uniswapx_cancel_order"]);
 }

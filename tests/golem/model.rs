@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::world::{House, drain};
+use crate::world::{GolemHarness, drain};
 
 pub const KEY: &str = "sk-test-0123456789";
 
@@ -293,7 +293,7 @@ pub fn preview() -> (&'static str, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_swaps_in_either_shape_and_thinks_aloud() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
         let before = house.sent().await;
         let mut events = house.events();
@@ -335,7 +335,7 @@ async fn it_swaps_in_either_shape_and_thinks_aloud() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let before = house.sent().await;
     for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
         let wrong = vec![
@@ -384,7 +384,7 @@ async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let before = house.sent().await;
     let overloaded = "{\"error\":{\"message\":\"overloaded\"}}";
     for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
@@ -447,7 +447,7 @@ fn in_its_terms(advice: &str) -> String {
 /// The model receives its tools' advice for the Golem's phase, and about memory if it has one.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_told_what_its_tools_advise_in_its_phase() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
     let advice = catalog.get("uniswap_execute_swap").unwrap().def.meta.prompt_guidelines;
     let memory = advice.memory.expect("the swap has something to say of memory");
@@ -475,7 +475,7 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
 /// While a model leads, the operator's commands are executed, and other messages go to the model.
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_the_operators_are_carried_out_beside_it() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let (before, mut events) = (house.sent().await, house.events());
     let quiet = || Step::Says("Nothing to do.", Vec::new());
     let server = Server::playing(Style::Openai, (0..6).map(|_| quiet()).collect()).await;
@@ -530,7 +530,7 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"the key sk-test-0123456789 is not known\"}}";
     let server = Server::playing(Style::Openai, vec![Step::Refuses(401, "", said); 9]).await;
     let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
@@ -562,7 +562,7 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
     for style in [Style::Openai, Style::Anthropic] {
-        let house = House::new().await;
+        let house = GolemHarness::new().await;
         let mut events = house.events();
         let why = json!({"kind": "swap", "params": {}, "why": format!("because {KEY} says so")});
         let steps = vec![
@@ -585,7 +585,7 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
         );
     }
     // Nor is the key in its message that it cannot think.
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let server = Server::playing(Style::Openai, vec![Step::Faults("no credit for sk-test-0123456789"); 99]).await;
     let life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
@@ -601,7 +601,7 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_key_changes_nothing_of_what_the_model_says() {
     for style in [Style::Openai, Style::Anthropic] {
-        let house = House::new().await;
+        let house = GolemHarness::new().await;
         let query = json!({"query": "prefer_uniswapx: x marks the box"}).to_string();
         let steps = vec![Step::Says("An exact axiom.", vec![("search_context", query)])];
         let server = Server::playing(style, steps).await;
@@ -620,7 +620,7 @@ async fn a_short_key_changes_nothing_of_what_the_model_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let before = house.sent().await;
     let ask = |n: usize| ("search_context", json!({"query": format!("words {n}")}).to_string());
     for style in [Style::Openai, Style::Anthropic] {
@@ -631,7 +631,7 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
         let mut life = house.life("ada", "trade-executor", brain(few));
         // An exhausted budget is not a fault.
         assert_eq!(life.brains_end().await, Vec::<String>::new());
-        assert_eq!((server.asked().len(), life.pi.open_offers()), (4, 0));
+        assert_eq!((server.asked().len(), life.agent.open_offers()), (4, 0));
         life.leave().await;
         // The endpoint's own count of a hundred tokens per answer is not trusted: the transferred bytes count.
         let server = Server::playing(style, steps).await;
@@ -648,7 +648,7 @@ async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
 /// appear only in the agent's own terms, since it cannot call them.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_tick_brings_its_goal_its_offers_and_its_past() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let strategy = house.folder.path().join("golems/ada");
     std::fs::create_dir_all(&strategy).unwrap();
     std::fs::write(strategy.join("STRATEGY.md"), "# Plan\n\nNever hold UNI.\n").unwrap();
@@ -681,7 +681,7 @@ async fn each_tick_brings_its_goal_its_offers_and_its_past() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_asked_as_often_as_it_is_to_be() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let server = Server::playing(Style::Openai, Vec::new()).await;
     let quick = ModelSetup { tick: Duration::ZERO, ticks: Some(3), ..setup(&server, Style::Openai) };
     let mut life = house.life("ada", "trade-executor", brain(quick));
@@ -692,7 +692,7 @@ async fn it_is_asked_as_often_as_it_is_to_be() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_of_the_model_is_seen() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let server = Server::playing(Style::Openai, vec![Step::Declines("I can't help with that.")]).await;
     let life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
@@ -711,7 +711,7 @@ async fn a_refusal_of_the_model_is_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_the_endpoint_cannot_take_says_what_to_change() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let said = "{\"error\":{\"message\":\"max_tokens is too large\"}}";
     let server = Server::playing(Style::Openai, vec![Step::Refuses(400, "", said); 2]).await;
     let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));

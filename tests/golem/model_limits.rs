@@ -6,13 +6,13 @@ use bardo::golem::brain::model::{ModelSetup, Style};
 use serde_json::json;
 
 use crate::model::{Server, Step, brain, mark_in, setup};
-use crate::world::House;
+use crate::world::GolemHarness;
 
 const STYLES: [Style; 2] = [Style::Openai, Style::Anthropic];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_without_an_end_are_given_up() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     for style in STYLES {
         for (step, wanted) in [
             (Step::Pings, "larger than 4 MiB"),
@@ -41,7 +41,7 @@ async fn answers_without_an_end_are_given_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_came_to_nothing_is_paid_for_all_the_same() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     for style in STYLES {
         // 64,000 bytes of text are about 8,000 tokens, without a complete answer.
         let server = Server::playing(style, vec![Step::Floods; 99]).await;
@@ -56,7 +56,7 @@ async fn what_came_to_nothing_is_paid_for_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_leaves_while_nobody_answers() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     for style in STYLES {
         let server = Server::playing(style, vec![Step::Silent; 9]).await;
         let patient = ModelSetup { patience: Duration::from_secs(3_600), ..setup(&server, style) };
@@ -74,7 +74,7 @@ async fn it_leaves_while_nobody_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
         let golem = house.golem(name, "trade-executor");
         for number in 0..20 {
@@ -108,7 +108,7 @@ async fn data_cannot_pretend_to_end_and_is_cut_to_what_it_is_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_its_own_words_the_last_five_are_told_to_it_again() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     for style in STYLES {
         let words = ["one ", "two ", "three ", "four ", "five ", "six ", "seven "];
         let long: &'static str = Box::leak("long ".repeat(1_000).into_boxed_str());

@@ -9,13 +9,13 @@ use std::time::Duration;
 use alloy::primitives::U256;
 use bardo::base::clock::Clock;
 use bardo::engine::{ApprovalMode, Status};
-use bardo::golem::scenario::{self, Beat};
+use bardo::golem::scenario::{self, ScenarioStep};
 use bardo::sandbox::faucet::Gift;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
 use serde_json::{Value, json};
 
-use crate::world::House;
+use crate::world::GolemHarness;
 
 /// The market's longest wave peaks at every multiple of this age, in seconds, and so does the shortest.
 const APART: u64 = 900;
@@ -37,7 +37,7 @@ impl Clock for Moved {
 }
 
 /// Lets this many seconds pass, with blocks as in the devnet's generated past.
-async fn pass(house: &House, clock: &Moved, seconds: u64) {
+async fn pass(house: &GolemHarness, clock: &Moved, seconds: u64) {
     const STEP: u64 = 20;
     for _ in 0..seconds / STEP {
         clock.0.fetch_add(STEP * 1_000, Ordering::SeqCst);
@@ -49,14 +49,14 @@ async fn pass(house: &House, clock: &Moved, seconds: u64) {
 
 /// Every trade that must succeed in a scenario, once, by its parameters.
 fn trades() -> BTreeMap<String, Value> {
-    let trades = |beat: &Beat| {
+    let trades = |beat: &ScenarioStep| {
         let kind = beat.params["kind"].as_str().unwrap_or_default();
         let ends_well = beat.expect.iter().any(|end| end == "success" || end == "PERMIT_MISMATCH");
         let meant = beat.does.as_deref() == Some("act") && ends_well && ["swap", "auction", "bridge"].contains(&kind);
         meant.then(|| (beat.params["params"].to_string(), json!({"kind": kind, "params": beat.params["params"]})))
     };
     let shows: Vec<_> = scenario::names().map(|name| scenario::find(name).unwrap()).collect();
-    shows.iter().flat_map(|show| show.beats.iter().chain(&show.later)).filter_map(trades).collect()
+    shows.iter().flat_map(|show| show.steps.iter().chain(&show.later)).filter_map(trades).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +74,7 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
         market: MarketMode::On,
         keeper: true,
     };
-    let house = House::on(sandbox, TIGHTER, ApprovalMode::Never, clock.clone()).await.with_orders();
+    let house = GolemHarness::on(sandbox, TIGHTER, ApprovalMode::Never, clock.clone()).await.with_orders();
     let account = house.world.account.unwrap();
     // Tokens that a scenario buys or bridges before it sells them.
     for (chain, token, raw) in [
@@ -83,8 +83,8 @@ async fn whenever_a_show_trades_the_policy_has_room_for_it() {
         (1, Token::Usdc, 1_000_000_000),
     ] {
         let chain = &house.sandbox().chains()[chain];
-        let (residents, gift) = (chain.residents.clone(), Gift::Token(token, U256::from(raw)));
-        chain.devnet.run(move |chain| residents.give(chain, account, gift).unwrap()).await.unwrap();
+        let (background_actors, gift) = (chain.background_actors.clone(), Gift::Token(token, U256::from(raw)));
+        chain.devnet.run(move |chain| background_actors.give(chain, account, gift).unwrap()).await.unwrap();
     }
     let golem = house.golem("ada", "trade-executor");
     for moment in 1..=MOMENTS {

@@ -8,13 +8,13 @@ use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
 use bardo::engine::{Catalog, Status, ToolResponse};
 use bardo::fabric::EventKind;
+use bardo::golem::agent_api::{ACTION_KINDS, AGENT_TOOLS, AgentSession, AgentTool};
 use bardo::golem::memory::{Episode, Outcome, Topic};
-use bardo::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, PiTool};
 use bardo::sandbox::plan::Token;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
-use crate::world::{House, drain, permit, swap};
+use crate::world::{GolemHarness, drain, permit, swap};
 
 fn code(response: &ToolResponse) -> ErrorCode {
     response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}")).code()
@@ -22,7 +22,7 @@ fn code(response: &ToolResponse) -> ErrorCode {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_previewed_is_committed_once_and_remembered() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "golem-instance");
     let mut events = house.events();
     let before = house.sent().await;
@@ -64,7 +64,7 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
 }
 
 /// Places an auction of a few seconds through preview and commit; returns its hash.
-async fn auctioned(golem: &PiSession, params: &Value) -> B256 {
+async fn auctioned(golem: &AgentSession, params: &Value) -> B256 {
     let previewed = golem.call("preview_action", params.clone()).await;
     let placed = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(placed.status, Status::Partial, "{placed:#?}");
@@ -73,10 +73,10 @@ async fn auctioned(golem: &PiSession, params: &Value) -> B256 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
-    let house = House::new().await.with_orders();
+    let house = GolemHarness::new().await.with_orders();
     let golem = house.golem("ada", "golem-instance");
     let chain = &house.sandbox().chains()[0];
-    chain.residents.order_service().set_fillers_rest(true);
+    chain.background_actors.order_service().set_fillers_rest(true);
     let orders = house.acting.pipeline.orders().unwrap().clone();
     let params = json!({"kind": "auction", "params": {
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
@@ -103,7 +103,7 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn experience_tightens_the_next_swap_and_says_so() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "golem-instance");
     for _ in 0..3 {
         let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
@@ -130,7 +130,7 @@ async fn experience_tightens_the_next_swap_and_says_so() {
 /// Swaps that failed for lack of slippage ask for more, but never for so much that the next one is refused for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn experience_asks_for_no_more_than_phase_and_policy_take() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "golem-instance");
     let mut params = swap("WETH", "USDC", "0.02");
     let topic = Topic::of("swap", &params["params"]);
@@ -167,7 +167,7 @@ async fn experience_asks_for_no_more_than_phase_and_policy_take() {
 /// The same pair is one topic in any spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "golem-instance");
     let address = house.address(Token::Weth).to_string();
     for (from, to, chain) in [("weth", "USDC", "31337"), (&*address, "usdc", "Ethereum"), ("WETH", "USDC", "ethereum")]
@@ -189,7 +189,7 @@ async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_taken_back_or_dropped_is_never_signed() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "trade-executor");
     let before = house.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
@@ -218,7 +218,7 @@ async fn what_is_taken_back_or_dropped_is_never_signed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "trade-executor");
     let before = house.sent().await;
     let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
@@ -233,7 +233,7 @@ async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_golems_see_their_own_tools_only() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let trader = house.golem("ada", "trade-executor");
     let researcher = house.golem("bob", "pool-researcher");
     assert!(trader.catalog().get("uniswap_execute_swap").is_some());
@@ -256,7 +256,7 @@ async fn two_golems_see_their_own_tools_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_that_forbids_it_blocks_it_and_lets_an_exit_through() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "trade-executor");
     for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
         house.phase.send_replace(phase);
@@ -294,8 +294,8 @@ fn kinds_that_cannot_be_had_name_the_tool_they_lack() {
 
 #[test]
 fn the_eight_have_closed_schemas() {
-    assert_eq!(PI_TOOLS.len(), 8);
-    for tool in PI_TOOLS {
+    assert_eq!(AGENT_TOOLS.len(), 8);
+    for tool in AGENT_TOOLS {
         let schema = tool.schema();
         assert_eq!(
             (&schema["type"], &schema["additionalProperties"]),
@@ -304,13 +304,13 @@ fn the_eight_have_closed_schemas() {
             tool.name
         );
     }
-    let Value::Array(listed) = PiTool::openai() else { panic!("no list") };
+    let Value::Array(listed) = AgentTool::openai() else { panic!("no list") };
     assert_eq!(listed.len(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_is_answered_by_what_reads_alone() {
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let golem = house.golem("ada", "trade-executor");
     let before = house.sent().await;
     // Complete and within every limit: as a query it must still have no effect.

@@ -8,11 +8,11 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::{Revert, SolError as _, SolValue as _};
 use bardo::engine::{Status, ToolResponse};
 use bardo::fabric::EventKind;
-use bardo::golem::pi::PiSession;
+use bardo::golem::agent_api::AgentSession;
 use bardo::sandbox::contracts::Contract;
 use serde_json::{Value, json};
 
-use crate::world::{House, drain, permit};
+use crate::world::{GolemHarness, drain, permit};
 
 const ATTACKER: &str = "0x00000000000000000000000000000000DeaDBeef";
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
@@ -105,7 +105,7 @@ const CODES: [&str; 22] = [
 /// Brain that searches everything it reads for orders, in full or by code, and carries all of them out up to the
 /// commit. `OBEY-7` is the seventh order: attacker and brain may have agreed on it before.
 struct Obeying<'a> {
-    golem: &'a PiSession,
+    golem: &'a AgentSession,
     orders: &'a [Value],
     /// Results of the executed orders, each with the input through which it came.
     answers: Vec<(&'static str, usize, ToolResponse)>,
@@ -158,7 +158,7 @@ fn refusing(words: &str) -> Bytes {
 }
 
 /// A real token on the devnet with this symbol and this name.
-async fn token(house: &House, symbol: &str, name: &str) -> Address {
+async fn token(house: &GolemHarness, symbol: &str, name: &str) -> Address {
     let arguments =
         (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(symbol.as_bytes()), U256::from(18))
             .abi_encode_params();
@@ -167,7 +167,7 @@ async fn token(house: &House, symbol: &str, name: &str) -> Address {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not() {
-    let house = House::with_policy(POLICY).await;
+    let house = GolemHarness::with_policy(POLICY).await;
     let golem = house.golem("ada", "golem-instance");
     let orders = orders();
     let folder = house.folder.path().join("golems").join("ada");

@@ -18,18 +18,18 @@ use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
 use crate::python::python;
-use crate::world::{House, Life, drain};
+use crate::world::{GolemHarness, Life, drain};
 
 const LIMITS: ProcessLimits =
     ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50, ticks: None };
 
-fn brain(house: &House, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+fn brain(house: &GolemHarness, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     let confinement = Confinement::protecting([house.folder.path()]);
     Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits, confinement))
 }
 
 /// Brain with these lines of Python. `say` and `hear` are provided.
-fn script(house: &House, text: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+fn script(house: &GolemHarness, text: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     const HEAD: &str = "import json, os, signal, subprocess, sys, time\n\
         def say(**line):\n    print(json.dumps(line), flush=True)\n\
         def hear(wanted):\n    while True:\n        line = sys.stdin.readline()\n        if not line: sys.exit(0)\n\
@@ -70,7 +70,7 @@ async fn the_python_example_sells_through_preview_and_commit() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let before = house.sent().await;
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/golem.py");
@@ -87,7 +87,7 @@ async fn the_python_example_sells_through_preview_and_commit() {
         _ => None,
     });
     assert!(thoughts.collect::<Vec<_>>().contains(&"The sale ended as success.".to_owned()));
-    assert_eq!(life.pi.open_offers(), 0);
+    assert_eq!(life.agent.open_offers(), 0);
     hears(&life, &mut events).await;
     life.leave().await;
 }
@@ -98,7 +98,7 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let text = "line = hear('hello')\n\
         swap = [kind for kind in line['kinds'] if kind['kind'] == 'swap'][0]\n\
@@ -136,7 +136,7 @@ async fn a_program_is_asked_as_often_as_it_is_to_be() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let text = "while True:\n    say(type='think', text='tick %d' % hear('tick')['tick'])\n";
     let mut life =
@@ -161,7 +161,7 @@ async fn a_program_is_told_what_it_has_and_which_line_was_refused() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let text = "line = hear('hello')\n\
         chain = line['chains'][0]\n\
@@ -201,7 +201,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let before = house.sent().await;
     let mut events = house.events();
     // It starts a helper that keeps its pipes open, and kills itself between preview and commit.
@@ -214,11 +214,11 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     });
     let EventKind::GolemThought(helper) = helper.await.kind.clone() else { unreachable!() };
     let helper: u32 = helper.text.as_str().trim_start_matches("helper ").parse().unwrap();
-    assert_eq!(life.pi.open_offers(), 1);
+    assert_eq!(life.agent.open_offers(), 1);
     life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     let why = life.brains_end().await;
     assert!(why[0].contains("killed by signal 9"), "{why:?}");
-    assert_eq!((life.pi.open_offers(), house.sent().await), (0, before));
+    assert_eq!((life.agent.open_offers(), house.sent().await), (0, before));
     hears(&life, &mut events).await;
     // Its child processes ended with it.
     let begun = Instant::now();
@@ -241,7 +241,7 @@ async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
     if !python() {
         return;
     }
-    let house = House::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
+    let house = GolemHarness::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
     let before = house.sent().await;
     let text = "hear('tick')\noffered = offer()['data']\nparams = dict(permit_id=offered['permit_id'], \
         simulation_hash=offered['simulation_hash'])\nsay(type='call', id='2', tool='commit_action', params=params)\n\
@@ -262,7 +262,7 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     if !python() {
         return;
     }
-    let house = House::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
+    let house = GolemHarness::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
     let before = house.sent().await;
     let text = "hear('tick')\nassert offer()['status'] == 'simulated'\nsay(type='think', text='offered')\n\
         hear('words')\nos.kill(os.getpid(), signal.SIGKILL)\n";
@@ -282,13 +282,13 @@ async fn what_the_operator_asked_for_outlives_the_brain() {
     // One that is only offered, and one that waits for approval.
     say(&format!("preview_action {swap}")).await;
     until(&mut events, "the operator's offer", thinks("You said: preview_action")).await;
-    assert_eq!(life.pi.open_offers(), 2);
+    assert_eq!(life.agent.open_offers(), 2);
     say(&format!("act {swap}")).await;
     until(&mut events, "the question", |event| matches!(event.kind, EventKind::ApprovalRequested(_))).await;
     say("go on").await;
     let why = life.brains_end().await;
     assert!(why[0].contains("killed by signal 9"), "{why:?}");
-    assert_eq!((life.pi.open_offers(), house.sent().await), (1, before), "the brain's alone is taken back");
+    assert_eq!((life.agent.open_offers(), house.sent().await), (1, before), "the brain's alone is taken back");
     hears(&life, &mut events).await;
     let desk = house.acting.pipeline.desk();
     let asked: Vec<_> = desk.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
@@ -305,7 +305,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let before = house.sent().await;
     let quick = ProcessLimits { patience: Duration::from_secs(1), ..LIMITS };
     let cases: &[(&str, ProcessLimits, &str)] = &[
@@ -351,7 +351,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         let why = life.brains_end().await;
         eprintln!("{:>6} ms  {why:?}", begun.elapsed().as_millis());
         assert!(why[0].contains(wanted), "{wanted}: {why:?}");
-        assert_eq!(life.pi.open_offers(), 0, "{wanted}");
+        assert_eq!(life.agent.open_offers(), 0, "{wanted}");
         life.leave().await;
     }
     let mut life = house.life("ada", "trade-executor", brain(&house, "/no/such/program", LIMITS));
@@ -366,7 +366,7 @@ async fn what_a_program_may_use_up_is_held() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     // Environment variables of this process that a brain needs; shells, which start some interpreters, set a few of
     // their own.
@@ -413,7 +413,7 @@ async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     // Fewer lines than would end it, and longer ones than are stored.
     let text = "hello = hear('hello')\nhear('tick')\n\
@@ -439,7 +439,7 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let mut events = house.events();
     let text = "hear('tick')\nsay(type='think', text='awake')\nticks = 0\nwhile True:\n    \
         line = json.loads(sys.stdin.readline())\n    if line['type'] == 'words': break\n    ticks += line['context']['stop'] == 'pause'\n    \
@@ -469,7 +469,7 @@ async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let text = "import select\nhear('tick')\n\
         call = json.dumps(dict(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=dict( \
         token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)))) + '\\n'\n\
@@ -491,7 +491,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
     if !python() {
         return;
     }
-    let house = House::new().await;
+    let house = GolemHarness::new().await;
     let before = house.sent().await;
     // Four previews are started, and nobody waits for their answers.
     let text = "hear('tick')\nparams = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum')\n\
@@ -505,7 +505,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
         let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
         let why = life.brains_end().await;
         assert!(why[0].contains("killed by signal 9"), "{why:?}");
-        assert_eq!(life.pi.open_offers(), 0);
+        assert_eq!(life.agent.open_offers(), 0);
         // All started calls end, and no offer results.
         life.words.send(SafeText::clean("balances", 40)).await.unwrap();
         let (mut told, begun) = (Vec::new(), Instant::now());
@@ -525,7 +525,7 @@ async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
             assert!(begun.elapsed() < Duration::from_secs(60), "something goes on: {told:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        assert_eq!(life.pi.open_offers(), 0, "none came of it afterwards");
+        assert_eq!(life.agent.open_offers(), 0, "none came of it afterwards");
         life.leave().await;
     }
     assert_eq!(house.sent().await, before);

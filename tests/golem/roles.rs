@@ -8,7 +8,7 @@ use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::engine::{Call, Catalog, Input};
 use bardo::golem::archetype::Archetypes;
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::session::handle::{Command, Handle, LeaveMode, News, Sent};
 use bardo::tools::ALL_TOOL_DEFS;
@@ -28,7 +28,7 @@ struct Found {
 struct Looking(oneshot::Sender<Found>);
 
 impl Actor for Looking {
-    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
             let swap = seat.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await;

@@ -17,16 +17,16 @@ use bardo::base::text::SafeText;
 use bardo::chain::price::PriceChain;
 use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World, WorldChain};
 use bardo::fabric::{Event, Fabric, Receiver};
+use bardo::golem::agent_api::{AgentConfig, AgentSession};
 use bardo::golem::archetype::Archetypes;
 use bardo::golem::brain::Brain;
 use bardo::golem::life::{LifeConfig, Played, live};
-use bardo::golem::memory::{Memory, Papers};
+use bardo::golem::memory::{Documents, Memory};
 use bardo::golem::phase::PhaseRules;
-use bardo::golem::pi::{PiConfig, PiSession};
 use bardo::golem::scenario::Scenario;
 use bardo::runtime::data::{DataFolder, Ledger};
-use bardo::runtime::{self, Hands};
-use bardo::safety::operator::OperatorRules;
+use bardo::runtime::{self, SigningContext};
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::Token;
@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-pub struct House {
+pub struct GolemHarness {
     pub folder: tempfile::TempDir,
     /// Programs of brains, outside the folder that they cannot access.
     pub programs: tempfile::TempDir,
@@ -45,7 +45,7 @@ pub struct House {
     pub stop: StopFile,
     pub phase: watch::Sender<Phase>,
     pub acting: Acting,
-    pub rules: Arc<OperatorRules>,
+    pub rules: Arc<OperatorPolicyEngine>,
     pub world: Arc<World>,
     catalog: Catalog,
     roles: Arc<Archetypes>,
@@ -59,7 +59,7 @@ pub const GOAL: &str = "Keep half in WETH and trade little.";
 
 /// A live Golem.
 pub struct Life {
-    pub pi: PiSession,
+    pub agent: AgentSession,
     pub words: mpsc::Sender<SafeText>,
     pub leave: watch::Sender<bool>,
     pub stopped: watch::Sender<Option<StopLevel>>,
@@ -81,7 +81,7 @@ impl Life {
     }
 }
 
-impl House {
+impl GolemHarness {
     pub async fn new() -> Self {
         Self::with_policy("").await
     }
@@ -185,8 +185,11 @@ impl House {
         let (phase, own) = watch::channel(Phase::Thriving);
         let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands =
-            Hands { phase: own, approve, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
+        let hands = SigningContext {
+            phase: own,
+            approve,
+            ..SigningContext::of(runtime::account::locked(&picked, &opened, &ledger).unwrap())
+        };
         let made = runtime::acting(&config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
         let acting = made.await.unwrap();
         Self {
@@ -220,15 +223,15 @@ impl House {
         })
     }
 
-    pub fn golem(&self, name: &str, role: &str) -> PiSession {
+    pub fn golem(&self, name: &str, role: &str) -> AgentSession {
         let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
-        let config = PiConfig {
+        let config = AgentConfig {
             all: self.catalog.clone(),
             executor: self.executor(name, role),
             roles: Arc::clone(&self.roles),
             role: role.to_owned(),
             memory: Memory::new(self.ledger.store.clone(), golem_id.clone()),
-            papers: self.papers(name),
+            documents: self.documents(name),
             goal: Some(bardo::base::text::SafeText::clean(GOAL, 200)),
             stop: self.stop.clone(),
             halts_as: bardo::base::text::SafeText::clean(name, 40),
@@ -237,7 +240,7 @@ impl House {
             fabric: self.fabric.clone(),
             golem_id,
         };
-        PiSession::new(config).unwrap()
+        AgentSession::new(config).unwrap()
     }
 
     /// A live Golem that is led by `brain`.
@@ -246,9 +249,9 @@ impl House {
         let (leave, leaving) = watch::channel(false);
         let (stopped, stop) = watch::channel(None);
         let (told, played) = watch::channel(Played::default());
-        let pi = self.golem(name, role);
+        let agent = self.golem(name, role);
         let config = LifeConfig {
-            pi: pi.clone(),
+            agent: agent.clone(),
             world: Arc::clone(&self.world),
             phases: PhaseRules::DEFAULT,
             phase: self.phase.clone(),
@@ -269,7 +272,7 @@ impl House {
             let quiet = Scenario::quiet(&"led by a brain");
             live(config, quiet).await.unwrap();
         });
-        Life { pi, words, leave, stopped, played, running }
+        Life { agent, words, leave, stopped, played, running }
     }
 
     /// Mints this amount of a public test token for the wallet, from another account.
@@ -327,9 +330,9 @@ impl House {
         self.sandbox.as_ref().unwrap().chains()[0].deployment.token(token).unwrap()
     }
 
-    pub fn papers(&self, name: &str) -> Papers {
+    pub fn documents(&self, name: &str) -> Documents {
         let folder = self.folder.path();
-        Papers::new(folder.join("golems").join(name), folder, "devnet", &name.parse().unwrap())
+        Documents::new(folder.join("golems").join(name), folder, "devnet", &name.parse().unwrap())
     }
 
     pub fn sandbox(&self) -> &Sandbox {

@@ -9,25 +9,25 @@ use bardo::base::model::Phase;
 use bardo::chain::price::PriceChain;
 use bardo::engine::{self, Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, WorldChain};
 use bardo::fabric::Fabric;
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::Pipeline;
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 use tokio::sync::watch;
 
-use crate::world::World;
+use crate::world::TestHarness;
 
 /// The demo preset with these lines, on a ledger, with the stop file in `folder`.
-pub fn ruled(world: &World, folder: &Path, store: &Store, lines: &str) -> Arc<OperatorRules> {
+pub fn ruled(world: &TestHarness, folder: &Path, store: &Store, lines: &str) -> Arc<OperatorPolicyEngine> {
     let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("policy.toml")).unwrap();
     let networks = [world.client.network().clone()];
     let stop = StopFile::in_folder(folder);
-    Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks))
+    Arc::new(OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks))
 }
 
 /// The test chain as tools see it, with its account.
-pub fn seen(world: &World) -> engine::World {
+pub fn seen(world: &TestHarness) -> engine::World {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
     let chains = vec![WorldChain::new(world.client.clone(), prices)];
@@ -35,7 +35,7 @@ pub fn seen(world: &World) -> engine::World {
 }
 
 /// The test account acting through this pipeline, and the sender of its Golem's phase.
-pub fn acting(world: &World, pipeline: Pipeline, approve: ApprovalMode) -> (Acting, watch::Sender<Phase>) {
+pub fn acting(world: &TestHarness, pipeline: Pipeline, approve: ApprovalMode) -> (Acting, watch::Sender<Phase>) {
     let (phase, own) = watch::channel(Phase::Thriving);
     let paper = bardo::engine::Paper::default();
     (Acting { pipeline, account: world.wallet.clone(), phase: own, approve, paper }, phase)

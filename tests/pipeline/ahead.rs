@@ -13,16 +13,16 @@ use bardo::chain::devnet::server;
 use bardo::chain::network::{ChainPlan, Contract};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
-use bardo::safety::cage;
-use bardo::safety::ground::Ground;
+use bardo::safety::chain_snapshot::SnapshotReader;
+use bardo::safety::onchain_policy;
 use serde_json::{Value, json};
 
 use crate::proxy::{Fate, Proxy};
-use crate::world::World;
+use crate::world::TestHarness;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_word_gives_and_takes_no_rules() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
     // Result of Multicall3 for the first four calls: there are no rules, whatever the rest is.
     let nothing = IMulticall3::Result { success: true, returnData: Bytes::from(U256::ZERO.abi_encode()) };
@@ -41,8 +41,8 @@ async fn one_endpoints_word_gives_and_takes_no_rules() {
         };
         let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
         let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
-        let ground = Ground::new(client, prices, "10000".parse().unwrap());
-        cage::read(&ground, world.account(), BlockId::hash(latest.header.hash), latest.header.timestamp).await
+        let reader = SnapshotReader::new(client, prices, "10000".parse().unwrap());
+        onchain_policy::read(&reader, world.account(), BlockId::hash(latest.header.hash), latest.header.timestamp).await
     };
     assert_eq!(read(&[&liar.url]).await.unwrap(), None);
     assert!(read(&[&liar.url, &served.url()]).await.is_err(), "one endpoint alone says that there are none");
@@ -61,7 +61,7 @@ fn lie(method: &str) -> Option<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
     let head = world.client.provider().get_block_number().await.unwrap() + 10;
     let block = json!({"number": format!("{head:#x}"), "timestamp": format!("{:#x}", SystemClock.now_seconds())});

@@ -13,7 +13,7 @@ use bardo::chain::network::Contract;
 use serde_json::{Value, json};
 
 use crate::support;
-use crate::world::{World, description};
+use crate::world::{TestHarness, description};
 
 const SWAP: &str = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.25","chain":"ethereum"}"#;
 
@@ -35,7 +35,7 @@ async fn ask<C: SolCall>(provider: &DynProvider, to: Address, call: C) -> C::Ret
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs anvil: run by .ci/run"]
 async fn a_swap_over_anvil_does_what_it_claims_once() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let (state, timestamp, chain_id) = world.state().await;
     let (anvil, provider) = support::start(&state, timestamp, chain_id).await;
     provider.raw_request::<_, Value>("evm_setAutomine".into(), [true]).await.unwrap();

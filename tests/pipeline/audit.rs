@@ -17,12 +17,12 @@ use bardo::chain::provider::ChainClient;
 use bardo::engine::{ApprovalMode, Call, Catalog, Input, Offered, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{Consent, Decision, OperatorAnswer};
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::operator_proof::Authorisation;
-use bardo::safety::pipeline::{Asked, Pipeline, State};
+use bardo::safety::pipeline::{PhaseRequest, Pipeline, State};
 use bardo::safety::policy::{Keeper, Preset};
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Proposal, Purpose};
-use bardo::safety::rulebook::End;
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::keys::Party;
 use bardo::store::{Store, StoreConfig};
@@ -30,7 +30,7 @@ use tokio::sync::watch;
 
 use crate::acting::{acting, executor, ruled, seen};
 use crate::proof::{lift, proof};
-use crate::world::{ASKED, Hook, World, cents, leg};
+use crate::world::{ASKED, Hook, TestHarness, cents, leg};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -56,7 +56,7 @@ async fn gift(client: &ChainClient, usdc: Address, to: Address) {
 /// Inflows from elsewhere during a plan do not reduce the amount spent.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
-    let world = World::new(7).await;
+    let world = TestHarness::new(7).await;
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (client, usdc, account) = (world.client.clone(), world.contract_of(&world.usdc), world.account());
     let signed = AtomicUsize::new(0);
@@ -79,7 +79,7 @@ async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
 /// An amount above every token's supply is an unlimited allowance, whatever its last bit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, _store) = demo(&world, folder.path());
     let (permit2, weth) = (world.contract(Contract::Permit2), world.contract_of(&world.weth));
@@ -104,7 +104,7 @@ async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
 /// An action that the phase forbids at the commit is not signed, whatever the phase was at the preview.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, store) = demo(&world, folder.path());
     let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
@@ -122,7 +122,7 @@ async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
 }
 
 /// The demo preset with its own ledger.
-fn demo(world: &World, folder: &Path) -> (Pipeline, Store) {
+fn demo(world: &TestHarness, folder: &Path) -> (Pipeline, Store) {
     let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
     (world.pipeline_under(ruled(world, folder, &store, ""), &store), store)
 }
@@ -130,9 +130,9 @@ fn demo(world: &World, folder: &Path) -> (Pipeline, Store) {
 /// The transaction that consumes the permit sees a phase that worsened during the preparation.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
-    let world = World::new(1).await;
+    let world = TestHarness::new(1).await;
     let (phase, own) = watch::channel(Phase::Thriving);
-    let asked = Asked { phase: Phase::Thriving, own: Some(own) };
+    let asked = PhaseRequest { phase: Phase::Thriving, own: Some(own) };
     let preview = world.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked).await.unwrap();
     *world.book.on_reserve.lock().unwrap() = Hook::new(move || {
         phase.send_replace(Phase::Defensive);
@@ -150,11 +150,11 @@ async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
 /// Each step of a plan is checked in its present phase.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
-    let world = World::new(2).await;
+    let world = TestHarness::new(2).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, _store) = demo(&world, folder.path());
     let (phase, own) = watch::channel(Phase::Thriving);
-    let asked = Asked { phase: Phase::Thriving, own: Some(own) };
+    let asked = PhaseRequest { phase: Phase::Thriving, own: Some(own) };
     let preview = pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked).await.unwrap();
     *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
         phase.send_replace(Phase::Terminal);
@@ -195,7 +195,7 @@ async fn a_preset_that_became_looser_with_a_new_version_waits() {
         .await
         .unwrap();
     let keeper = Arc::new(Keeper::open(path, Preset::ReadOnly).unwrap());
-    let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []);
+    let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []);
     rules.resume(SystemClock.now_millis()).await.unwrap();
     assert!(rules.pending().is_some(), "other rules than were agreed to hold, and nobody was asked");
 }
@@ -209,7 +209,7 @@ async fn a_tightening_first_seen_inside_the_gate_is_kept() {
     let path = folder.path().join("policy.toml");
     std::fs::write(&path, "preset = \"demo\"\n").unwrap();
     let keeper = Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
-    let rules = Arc::new(OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []));
+    let rules = Arc::new(OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []));
     rules.resume(SystemClock.now_millis()).await.unwrap();
     std::fs::write(&path, "preset = \"demo\"\n[spending_limits]\nhot_lane = \"5\"\n").unwrap();
     let seen = {
@@ -245,7 +245,7 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
     std::fs::write(&path, tight).unwrap();
     let rules = async |store: Store| {
         let keeper = Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
-        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store, []);
+        let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder.path()), store, []);
         rules.resume(SystemClock.now_millis()).await.unwrap();
         rules
     };
@@ -287,7 +287,7 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
 /// A standing approval ends with a stop, even with one that was lifted before anyone read it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_halt_ends_standing_approvals() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, _store) = demo(&world, folder.path());
     let look =

@@ -23,8 +23,8 @@ use bardo::engine::{Acting, ApprovalMode, Call, Executor, Input, Offered, Status
 use bardo::fabric::Fabric;
 use bardo::safety::account::Account;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
-use bardo::safety::pipeline::{Asked, Pipeline};
-use bardo::safety::rulebook::Rulebook;
+use bardo::safety::pipeline::{PhaseRequest, Pipeline};
+use bardo::safety::policy_engine::PolicyEngine;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{Sandbox, SandboxChain, SandboxConfig};
@@ -53,7 +53,7 @@ pub struct Bridge {
     sandbox: Sandbox,
     pub account: Address,
     store: Store,
-    rules: Arc<dyn Rulebook>,
+    rules: Arc<dyn PolicyEngine>,
     pipeline: Pipeline,
     signer: Arc<dyn Account>,
     _home: tempfile::TempDir,
@@ -519,11 +519,11 @@ async fn what_arrives_is_described_as_its_chain_does() {
     let words = "what must arrive is worth what is given, less the allowed loss";
     assert_eq!(guard.finding.to_string(), words, "a bridge between tokens trades one for the other");
     let proposal = offer.preview().framed.proposal().clone();
-    offer.take_back().await;
+    offer.withdraw().await;
     let look = async |decimals: u8| {
         let mut proposal = proposal.clone();
         proposal.order.as_mut().unwrap().arrival.as_mut().unwrap().token.decimals = decimals;
-        let asked = Asked { phase: Phase::Thriving, own: None };
+        let asked = PhaseRequest { phase: Phase::Thriving, own: None };
         bridge.pipeline.preview(proposal, bridge.signer.clone(), asked).await.err().map(|refusal| refusal.code)
     };
     assert_eq!(look(6).await, None, "as it is");

@@ -10,12 +10,12 @@ use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
 use bardo::safety::proposal::{Intent, Proposal, Purpose};
 
-use crate::world::{World, devnet, leg};
+use crate::world::{TestHarness, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
 
 /// Rules under which `proposal`'s calls may move at most `most` raw units of USDC.
-fn rules(world: &World, calls: Vec<CallRule>, most: u128) -> Rules {
+fn rules(world: &TestHarness, calls: Vec<CallRule>, most: u128) -> Rules {
     let feed = |pair: &str| {
         let feeds = world.client.network().book.feeds();
         feeds.iter().find(|feed| feed.pair == pair).expect("a feed").address
@@ -43,7 +43,7 @@ fn rules(world: &World, calls: Vec<CallRule>, most: u128) -> Rules {
 }
 
 /// Violations by the contract's rules, each as `rule | limit | value | what would pass`.
-async fn stands_against(world: &World, proposal: Proposal) -> Vec<String> {
+async fn stands_against(world: &TestHarness, proposal: Proposal) -> Vec<String> {
     let refusal = world.preview(proposal).await.expect_err("nothing stands against it");
     assert_eq!(refusal.code, ErrorCode::SafetyCageViolation, "{refusal:?}");
     let words = |one: &Violation| format!("{} | {} | {} | {}", one.rule, one.limit, one.value, one.would_pass);
@@ -52,7 +52,7 @@ async fn stands_against(world: &World, proposal: Proposal) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_owners_contract_would_refuse_is_refused_before() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let cage = world.contract(Contract::PolicyCage);
     let swap = world.swap(HUNDRED).await;
     assert!(world.preview(swap.clone()).await.is_ok(), "an account without rules is not caged");
@@ -120,7 +120,7 @@ async fn feed(at: Address, answer: U256, updated: u64) {
 /// A price that the contract would not use counts as missing in the off-chain check, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let (cage, own) = (world.contract(Contract::PolicyCage), Address::repeat_byte(0xfe));
     let swap = world.swap(HUNDRED).await;
     let calls =
@@ -150,7 +150,7 @@ async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
 /// Changes of the rules are privileged: a caller that may change them could remove them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_alone_changes_the_rules_and_nothing_else_with_them() {
-    let world = World::new(7).await;
+    let world = TestHarness::new(7).await;
     let cage = world.contract(Contract::PolicyCage);
     let clear: Bytes = clearCall {}.abi_encode().into();
     let change = |intent, to, data| world.proposal(intent, vec![leg(Purpose::Main, to, data)]);

@@ -11,14 +11,14 @@ use bardo::safety::calldata::read;
 use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Purpose};
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version, WHOLE_BALANCE};
 
-use crate::world::{World, leg};
+use crate::world::{TestHarness, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_are_held_to_what_their_bytes_guarantee() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let number = |value: u64| U256::from(value);
     let inflow = |token: &Token, at_least: u64| Inflow {
@@ -82,7 +82,7 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
 /// From a V3 pool into a V2 pair: the pair may be paid only by the preceding swap.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
     let uni = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap();
@@ -132,7 +132,7 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
 /// A call that this program does not make is not signed, however harmless it looks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_not_known_is_a_fault() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
     let settler = world.contract(Contract::OriginSettler);
@@ -165,7 +165,7 @@ async fn a_call_that_is_not_known_is_a_fault() {
 /// Every command of the router must pay the account, and the signed message must be the one that the call contains.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_routers_commands_pay_nobody_else() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let book = &world.client.network().book;
     let router = world.contract(Contract::UniversalRouter);
     let found = |command: Command| {

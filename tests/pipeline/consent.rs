@@ -11,24 +11,24 @@ use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
-use bardo::runtime::questions::Told;
+use bardo::runtime::questions::RequestContext;
 use bardo::runtime::questions::answering::asked_at;
 use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
 use bardo::safety::approval::{
-    AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, OperatorAnswer, Reason, Scope,
+    AnswerError, ApprovalNeed, ApprovalQueue, Consent, Decision, OperatorAnswer, Reason, Scope,
 };
 use bardo::safety::ledger::Micros;
-use bardo::safety::pipeline::{Asked, State};
+use bardo::safety::pipeline::{PhaseRequest, State};
 use bardo::session::questions::Confirmation;
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
 use crate::led::unlocked;
-use crate::world::{ASKED, Hook, World};
+use crate::world::{ASKED, Hook, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 
-fn needs_a_yes(world: &World) {
+fn needs_a_yes(world: &TestHarness) {
     let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
     let reasons = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
@@ -36,7 +36,7 @@ fn needs_a_yes(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_needs_a_yes_waits_for_one() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let unasked = world.preview(world.approval(HUNDRED)).await.unwrap();
     let refused = world.pipeline.commit(unasked.permit.permit_id, Consent::None).await;
@@ -54,13 +54,13 @@ async fn what_needs_a_yes_waits_for_one() {
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     assert!(world.desk.pending().is_empty());
     // An approval of one permit does not cover another.
-    let refused = world.pipeline.commit(other.permit.permit_id, Consent::Yes(yes)).await;
+    let refused = world.pipeline.commit(other.permit.permit_id, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
 
     let mut ticket = world.desk.ask(preview);
     world.desk.answer(permit, OperatorAnswer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
-    let committed = world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap();
+    let committed = world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap();
     assert_eq!(committed.state, State::Done);
 
     // The audit log has the request, the answer, and the approval that did not apply.
@@ -81,7 +81,7 @@ async fn what_needs_a_yes_waits_for_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     *world.book.hot_lane.lock().unwrap() = "50".parse().unwrap();
     let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
@@ -97,7 +97,7 @@ async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_covers_its_kind_up_to_its_total() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.desk.ask(Arc::clone(&first));
@@ -126,7 +126,7 @@ async fn a_grant_covers_its_kind_up_to_its_total() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_nobody_waits_for_is_withdrawn() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     drop(world.desk.ask(Arc::clone(&preview)));
@@ -136,10 +136,10 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_is_no_refusal_and_no_yes() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let impatient = ApprovalDesk::new(clock.clone(), Fabric::in_memory(10, clock), Duration::ZERO);
+    let impatient = ApprovalQueue::new(clock.clone(), Fabric::in_memory(10, clock), Duration::ZERO);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     assert!(matches!(impatient.ask(preview).decision().await, Decision::Lapsed));
 
@@ -149,13 +149,13 @@ async fn silence_is_no_refusal_and_no_yes() {
     let permit = preview.permit.permit_id;
     let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
     needs_a_yes(&world);
-    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
+    let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired), "waiting is no yes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_yes_to_an_expired_permit_does_not_count() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
 /// A value that worsened step by step is marked until it is as good as at first, not only as at one of the steps.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let hundreds = async |count: u64| Arc::new(world.preview(world.approval(count * HUNDRED)).await.unwrap());
     let mut ticket = world.desk.ask(hundreds(1).await);
@@ -199,7 +199,7 @@ async fn what_is_worse_is_marked_until_it_is_as_good_as_before_all_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_the_other_way() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.desk.ask(Arc::clone(&first));
@@ -233,7 +233,7 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
 /// A total bounds how much may be spent, not how much of it may be lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let look = async |points: u32| {
         let mut proposal = world.swap(HUNDRED).await;
@@ -255,10 +255,10 @@ async fn a_grant_covers_no_more_slippage_than_it_was_given_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let (phase, own) = watch::channel(Phase::Thriving);
-    let asked = || Asked { phase: Phase::Thriving, own: Some(own.clone()) };
+    let asked = || PhaseRequest { phase: Phase::Thriving, own: Some(own.clone()) };
     let look = async || {
         let preview = world.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked()).await;
         Arc::new(preview.unwrap())
@@ -283,7 +283,7 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     let desk = world.desk.clone();
     // Inside the transaction that consumes the permit.
     *world.book.on_reserve.lock().unwrap() = Hook::new(move || desk.drop_grants()).into_inner().unwrap();
-    let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Yes(yes)).await;
+    let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
@@ -292,13 +292,13 @@ fn refusal(reason: &str) -> OperatorAnswer {
     OperatorAnswer::Refuse { reason: SafeText::clean(reason, 40) }
 }
 
-fn waits(world: &World, millis: u64) {
+fn waits(world: &TestHarness, millis: u64) {
     *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis };
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     waits(&world, 20);
     let brief = world.with_permits_of_no_time();
     let look = async || {
@@ -346,25 +346,25 @@ async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     waits(&world, 0);
     let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = preview.permit.permit_id;
     let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
     assert_eq!(world.desk.answer(permit, refusal("stop it")), Err(AnswerError::NotAsked));
-    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
+    let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
 /// Stores the requests of this chain's approval queue for the other processes.
-async fn lay(world: &World, shared: &Shared) {
-    shared.lay(&asked_at(&world.desk, &[], false, |_| Told::default())).await.unwrap();
+async fn lay(world: &TestHarness, shared: &Shared) {
+    shared.lay(&asked_at(&world.desk, &[], false, |_| RequestContext::default())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let shared = unlocked(world.store.clone());
     world.desk.listen(Arc::new(shared.clone()));
     let other = unlocked(Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap());
@@ -387,7 +387,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     shared.lay(&[]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(30)).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
-    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await.err().unwrap();
+    let refused = world.pipeline.commit(permit, Consent::Approved(yes)).await.err().unwrap();
     assert_eq!(refused.code, ErrorCode::ApprovalRefused);
     assert!(refused.why().to_string().contains("wait for gas"), "{}", refused.why());
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
@@ -424,14 +424,14 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let mut ticket = world.desk.ask(third);
     lay(&world, &shared).await;
     let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
-    assert_eq!(world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap().state, State::Done);
+    assert_eq!(world.pipeline.commit(permit, Consent::Approved(yes)).await.unwrap().state, State::Done);
     let late = refuses(permit).await;
     assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     needs_a_yes(&world);
     let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
     let mut ticket = world.desk.ask(Arc::clone(&first));

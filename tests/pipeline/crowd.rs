@@ -18,14 +18,14 @@ use bardo::chain::token::{self, Token};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::Consent;
 use bardo::safety::ledger::{self, Span};
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::{Pipeline, State};
 use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
 use bardo::store::{Store, StoreConfig};
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path as Hops, Swap, THE_ROUTER, V3Path, Version};
 
 use crate::acting::ruled;
-use crate::world::{ASKED, World, leg, trade};
+use crate::world::{ASKED, TestHarness, leg, trade};
 
 const FILE: &str = "BARDO_TEST_CROWD";
 const KIND: &str = "BARDO_TEST_CROWD_KIND";
@@ -54,14 +54,14 @@ fn open(folder: &Path) -> Store {
     Store::open(StoreConfig { path: folder.join("ledger.db"), patience }, ROOMS).unwrap()
 }
 
-fn rules(folder: &Path, kind: &str, store: &Store, world: &World) -> Arc<OperatorRules> {
+fn rules(folder: &Path, kind: &str, store: &Store, world: &TestHarness) -> Arc<OperatorPolicyEngine> {
     let lines = format!("max_consecutive_failures = 100000\nmax_quote_age_seconds = 3600\n{}", policy_of(kind));
     ruled(world, folder, store, &lines)
 }
 
 /// Buys UNI with the native token: a trade without allowances, so that none invalidates another, and a purchase, which
 /// counts with all that it spends.
-async fn purchase(world: &World) -> Proposal {
+async fn purchase(world: &TestHarness) -> Proposal {
     let (router, amount) = (world.contract(Contract::UniversalRouter), U256::from(SOLD));
     let uni = token::resolve("UNI", world.client.network(), world.client.provider()).await.unwrap();
     let (weth, out) = (world.contract_of(&world.weth), world.contract_of(&uni));
@@ -111,7 +111,7 @@ struct Came {
 }
 
 struct Stand {
-    world: World,
+    world: TestHarness,
     pipeline: Pipeline,
     permits: Vec<bardo::base::id::PermitId>,
     nonce: u64,
@@ -122,7 +122,7 @@ async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3
     let mut worlds = Vec::new();
     // One after the other: other tests wait for accounts, too.
     for account in accounts {
-        worlds.push(World::new(account).await);
+        worlds.push(TestHarness::new(account).await);
     }
     let stands = worlds.into_iter().map(|world| async move {
         let rules = rules(folder, kind, store, &world);
@@ -244,7 +244,7 @@ async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
 
 /// The ledger as a new process sees it after both have ended.
 async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::Usage, ErrorCode, Vec<String>) {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let store = open(folder);
     let rules = rules(folder, kind, &store, &world);
     let pipeline = world.pipeline_with(rules, &store, Duration::from_secs(60));

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::fabric::Fabric;
-use bardo::safety::approval::{ApprovalDesk, ApprovalNeed, Decision};
+use bardo::safety::approval::{ApprovalNeed, ApprovalQueue, Decision};
 use futures::future::BoxFuture;
 use futures::poll;
 
-use crate::world::{ASKED, World};
+use crate::world::{ASKED, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 const DELAY: u64 = 300_000;
@@ -48,19 +48,19 @@ impl Clock for Hands {
 }
 
 struct Waiting {
-    world: World,
+    world: TestHarness,
     hands: Arc<Hands>,
-    desk: ApprovalDesk,
+    desk: ApprovalQueue,
 }
 
 impl Waiting {
     async fn new() -> Self {
-        let world = World::new(0).await;
+        let world = TestHarness::new(0).await;
         *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: DELAY };
         let hands = Arc::new(Hands::default());
         hands.wall(SystemClock.now_millis());
         let clock: Arc<dyn Clock> = hands.clone();
-        let desk = ApprovalDesk::new(clock, Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
+        let desk = ApprovalQueue::new(clock, Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
         Self { world, hands, desk }
     }
 

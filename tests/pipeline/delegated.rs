@@ -29,12 +29,12 @@ use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{World, devnet};
+use crate::world::{TestHarness, devnet};
 
 const USDC: u64 = 1_000_000;
 
 struct Session {
-    world: World,
+    world: TestHarness,
     owner: Address,
     key: Address,
     executor: Executor,
@@ -46,7 +46,7 @@ impl Session {
     /// An owner with 1,000 USDC whose account has the framework's code, and a session key with native tokens for gas.
     /// The key may make the calls of a swap, and lose at most 200 USDC per call.
     async fn new() -> Self {
-        let world = World::new(4).await;
+        let world = TestHarness::new(4).await;
         let network = world.client.network().clone();
         let (usdc, router, permit2) = (
             world.contract_of(&world.usdc),
@@ -116,7 +116,7 @@ impl Session {
 }
 
 /// The owner's own wallet delegates its account to the framework's code (EIP-7702).
-async fn become_a_delegator(world: &World, signer: &PrivateKeySigner) {
+async fn become_a_delegator(world: &TestHarness, signer: &PrivateKeySigner) {
     let chain_id = world.client.chain_id();
     let address = world.contract(Contract::Eip7702Delegator);
     // An authorisation takes a nonce of its own, besides its transaction's.

@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::acting::{acting, executor, ruled};
-use crate::world::{World, sandbox};
+use crate::world::{TestHarness, sandbox};
 
 /// Devnet of this file: other tests cannot use one without prices.
 static FED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
 
 struct Desk {
-    world: World,
+    world: TestHarness,
     executor: Executor,
     chain: &'static SandboxChain,
     _phase: watch::Sender<Phase>,
@@ -38,7 +38,7 @@ struct Desk {
 impl Desk {
     async fn new() -> Self {
         let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
-        let world = World::in_step(&FED, 5, sending).await;
+        let world = TestHarness::in_step(&FED, 5, sending).await;
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
         // Permits with a lifetime beyond this test.
@@ -92,7 +92,7 @@ async fn without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back(
         let allow = json!({"token": "USDC", "amount": "7", "chain": "ethereum"});
         let (status, _, told) = desk.called("token_approve", allow).await;
         assert_eq!((status, world.allowance(permit2).await), (Status::Success, U256::from(7_000_000)), "{told}");
-        desk.chain.residents.set_fault(Asset::Eth, fault);
+        desk.chain.background_actors.set_fault(Asset::Eth, fault);
         desk.later(1).await;
         desk.later(passes).await;
         let nonce = world.nonce().await;
@@ -103,7 +103,7 @@ async fn without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back(
         let (status, _, told) = desk.called("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
         assert_eq!(status, Status::Success, "{fault:?}: {told}");
         assert_eq!(world.allowance(permit2).await, U256::ZERO);
-        desk.chain.residents.set_fault(Asset::Eth, FeedFault::None);
+        desk.chain.background_actors.set_fault(Asset::Eth, FeedFault::None);
         desk.later(HEARTBEAT_SECONDS).await;
         desk.later(1).await;
     }

@@ -17,7 +17,7 @@ use bardo::uniswap::router::{Command, Exactness, Execution, Swap, Version};
 
 use crate::gates::proposed;
 use crate::orders::{Desk, Manner};
-use crate::world::{World, leg};
+use crate::world::{TestHarness, leg};
 
 /// A hundred USDC.
 const HUNDRED: u64 = 100_000_000;
@@ -25,7 +25,7 @@ const STRANGER: Address = Address::repeat_byte(0x51);
 const HONEST: &str = "an action that does only what it declares";
 
 /// Violations of a proposal, each as `rule | limit | value | what would pass`.
-async fn told(world: &World, proposal: Proposal) -> Vec<String> {
+async fn told(world: &TestHarness, proposal: Proposal) -> Vec<String> {
     let refusal = world.preview(proposal).await.expect_err("nothing stands against it");
     assert_eq!(refusal.code, ErrorCode::SafetySimulationFailed, "{refusal:?}");
     // The message contains each of them with rule and value.
@@ -49,7 +49,7 @@ fn whole(raw: U256, decimals: u32) -> String {
     if rest.is_empty() { whole.to_string() } else { format!("{whole}.{rest}") }
 }
 
-impl World {
+impl TestHarness {
     /// Raw units of USDC, with six decimals.
     fn in_usdc(&self, raw: u64) -> String {
         format!("{} USDC ({})", whole(U256::from(raw), 6), self.contract_of(&self.usdc))
@@ -74,7 +74,7 @@ fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut Execution, &mut Pe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_moves_undeclared_is_told_in_whole_tokens() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let (me, permit2, router) =
         (world.account(), world.contract(Contract::Permit2), world.contract(Contract::UniversalRouter));
     let honest = world.swap(HUNDRED).await;
@@ -166,7 +166,7 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_may_be_taken_is_told_with_whom_and_until_when() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
     let usdc = world.contract_of(&world.usdc);
     // An unlimited allowance for a spender that the proposal does not name.
@@ -233,7 +233,7 @@ alloy::sol! {
 /// nonces.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_else_changes_is_told_by_what_it_is() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
 
@@ -289,7 +289,7 @@ fn said(rules: &[String]) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_that_reverts_is_told_in_words() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     let expected = honest.inflows[0].expected;
 
@@ -320,7 +320,7 @@ async fn a_swap_that_reverts_is_told_in_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_reverts_is_told_in_words() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     // The router wraps Permit2's error about a permit in its own error; errors while it takes the token pass unchanged.
     let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
@@ -360,7 +360,7 @@ async fn a_permit_that_reverts_is_told_in_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_of_more_than_is_held_is_told_in_words() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let held = world.balance(&world.usdc).await;
     let call = Erc20::transferCall { to: STRANGER, value: held + U256::from(1) };
     let legs = vec![leg(Purpose::Main, world.contract_of(&world.usdc), call.abi_encode().into())];
@@ -377,7 +377,7 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let mut short = world.swap(HUNDRED).await;
     // Enough gas to start, and less than a swap takes. The account adds a tenth to every gas limit.
     short.legs[1].gas_limit = 60_000;

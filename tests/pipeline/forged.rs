@@ -12,16 +12,16 @@ use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
 use bardo::chain::network::Contract;
 use bardo::intents;
-use bardo::safety::account::{Account as _, FrameContext};
-use bardo::safety::framed::FeeBound;
+use bardo::safety::account::{Account as _, PayloadContext};
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Intent, Proposal, Purpose, SignedOrder,
 };
+use bardo::safety::signing_payload::FeeBound;
 use bardo::safety::simulate::{order_faults, reactor_role};
 use bardo::safety::typed::TypedMessage;
 use bardo::uniswap::order::{Auction, Draft, Legs, Order, OrderKind};
 
-use crate::world::{World, devnet, trade};
+use crate::world::{TestHarness, devnet, trade};
 
 const AMOUNT: u64 = 100_000_000;
 
@@ -30,12 +30,12 @@ fn stranger() -> Address {
 }
 
 /// A V2 order as the tool proposes it.
-async fn auction(world: &World) -> Proposal {
+async fn auction(world: &TestHarness) -> Proposal {
     auction_of(world, OrderKind::DutchV2).await
 }
 
 /// An order of this kind as the tool proposes it.
-async fn auction_of(world: &World, kind: OrderKind) -> Proposal {
+async fn auction_of(world: &TestHarness, kind: OrderKind) -> Proposal {
     let amount = U256::from(AMOUNT);
     let expected = world.quote(amount).await;
     let slippage = BasisPoints::new(50).unwrap();
@@ -91,7 +91,7 @@ async fn auction_of(world: &World, kind: OrderKind) -> Proposal {
 }
 
 /// A bridge order as the tool proposes it.
-fn bridge(world: &World) -> Proposal {
+fn bridge(world: &TestHarness) -> Proposal {
     let (permit2, account) = (world.contract(Contract::Permit2), world.account());
     let settler = world.contract(Contract::OriginSettler);
     let usdc = world.contract_of(&world.usdc);
@@ -128,14 +128,14 @@ fn bridge(world: &World) -> Proposal {
 }
 
 /// Faults of a proposal's order, if the settling code has this hash.
-fn against(world: &World, proposal: Proposal, code: Option<B256>) -> String {
+fn against(world: &TestHarness, proposal: Proposal, code: Option<B256>) -> String {
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
-    let framed = world.wallet.frame(proposal, &FrameContext { chain_id: 31_337, fees }).unwrap();
+    let framed = world.wallet.frame(proposal, &PayloadContext { chain_id: 31_337, fees }).unwrap();
     let faults = order_faults(&framed, &world.client.network().book, SystemClock.now_seconds(), code);
     faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n")
 }
 
-fn known(world: &World, contract: Contract) -> Option<B256> {
+fn known(world: &TestHarness, contract: Contract) -> Option<B256> {
     let hash = world.client.network().book.code_hash(contract);
     assert!(hash.is_some());
     hash
@@ -147,7 +147,7 @@ type BentProposal = fn(&mut SignedOrder);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_of_an_auction_is_looked_at() {
-    let world = World::new(5).await;
+    let world = TestHarness::new(5).await;
     let code = known(&world, Contract::V2DutchReactor);
     assert_eq!(against(&world, auction(&world).await, code), "", "sound as it is");
     let sound = auction(&world).await;
@@ -351,7 +351,7 @@ const OF_PRIORITY: [Bent; 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
-    let world = World::new(5).await;
+    let world = TestHarness::new(5).await;
     for (kind, own) in [(OrderKind::DutchV3, &OF_V3[..]), (OrderKind::Priority, &OF_PRIORITY[..])] {
         let code = known(&world, reactor_role(kind).unwrap());
         assert_eq!(against(&world, auction_of(&world, kind).await, code), "", "{kind}: sound as it is");
@@ -380,7 +380,7 @@ async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_field_of_a_bridge_order_is_looked_at() {
-    let world = World::new(5).await;
+    let world = TestHarness::new(5).await;
     let code = known(&world, Contract::OriginSettler);
     assert_eq!(against(&world, bridge(&world), code), "", "sound as it is");
     let bent: [(&str, BentBridge, &str); 17] = [

@@ -11,7 +11,7 @@ use bardo::safety::permit::{ActionPermit, PermitFault};
 use bardo::safety::proposal::{AllowanceKind, Inflow, Purpose, SignedOrder};
 use bardo::safety::simulate::{Surroundings, declared, judge, order_faults};
 use bardo::safety::typed::TypedMessage;
-use bardo::safety::{Frame, FrameError, Framed, FramedOrder};
+use bardo::safety::{PayloadError, PayloadOrder, PayloadParts, SigningPayload};
 use bardo::uniswap::order::{Auction, Draft, Legs};
 use tokio::time::Instant;
 
@@ -23,43 +23,43 @@ fn around() -> Surroundings {
 
 #[test]
 fn the_parts_of_a_frame_fit_each_other() {
-    assert!(Framed::new(frame()).is_ok());
-    type Wrong = (fn(&mut Frame), fn(&FrameError) -> bool);
+    assert!(SigningPayload::new(frame()).is_ok());
+    type Wrong = (fn(&mut PayloadParts), fn(&PayloadError) -> bool);
     let wrong: &[Wrong] = &[
-        (|frame| frame.legs.clear(), |error| matches!(error, FrameError::Legs(0))),
+        (|frame| frame.legs.clear(), |error| matches!(error, PayloadError::Legs(0))),
         (|frame| with_order(frame, 1, POOL), |_| true),
         (
             |frame| {
                 with_order(frame, 1, POOL);
                 frame.order = None;
             },
-            |error| matches!(error, FrameError::Order),
+            |error| matches!(error, PayloadError::Order),
         ),
-        (|frame| frame.fees.max_fee_per_gas = 0, |error| matches!(error, FrameError::Fees)),
-        (|frame| frame.fees.max_priority_fee_per_gas = 1_001, |error| matches!(error, FrameError::Fees)),
-        (|frame| frame.legs[0].from = OTHER, |error| matches!(error, FrameError::Leg { .. })),
-        (|frame| frame.legs[0].purpose = Purpose::CleanUp, |error| matches!(error, FrameError::Leg { .. })),
-        (|frame| frame.legs[0].slots.clear(), |error| matches!(error, FrameError::Leg { .. })),
-        (|frame| frame.legs[0].gas_limit = 199_999, |error| matches!(error, FrameError::Leg { .. })),
+        (|frame| frame.fees.max_fee_per_gas = 0, |error| matches!(error, PayloadError::Fees)),
+        (|frame| frame.fees.max_priority_fee_per_gas = 1_001, |error| matches!(error, PayloadError::Fees)),
+        (|frame| frame.legs[0].from = OTHER, |error| matches!(error, PayloadError::Leg { .. })),
+        (|frame| frame.legs[0].purpose = Purpose::CleanUp, |error| matches!(error, PayloadError::Leg { .. })),
+        (|frame| frame.legs[0].slots.clear(), |error| matches!(error, PayloadError::Leg { .. })),
+        (|frame| frame.legs[0].gas_limit = 199_999, |error| matches!(error, PayloadError::Leg { .. })),
         (
             |frame| single(&mut frame.legs[0].slots[0].message).spender = OTHER,
-            |error| matches!(error, FrameError::Slot { .. }),
+            |error| matches!(error, PayloadError::Slot { .. }),
         ),
         // 65 bytes from here reach past the 200 of the calldata.
-        (|frame| frame.legs[0].slots[0].offset = 136, |error| matches!(error, FrameError::Slot { .. })),
+        (|frame| frame.legs[0].slots[0].offset = 136, |error| matches!(error, PayloadError::Slot { .. })),
         (
             |frame| {
                 let (slot, proposed) = (frame.legs[0].slots[0].clone(), frame.proposal.legs[0].slots[0].clone());
                 frame.legs[0].slots.push(slot);
                 frame.proposal.legs[0].slots.push(proposed);
             },
-            |error| matches!(error, FrameError::Slot { slot: 1, .. }),
+            |error| matches!(error, PayloadError::Slot { slot: 1, .. }),
         ),
     ];
     for (at, (spoil, is)) in wrong.iter().enumerate() {
         let mut one = frame();
         spoil(&mut one);
-        match Framed::new(one) {
+        match SigningPayload::new(one) {
             Err(error) => assert!(is(&error), "{at}: {error}"),
             // An order beside the transactions is valid as such.
             Ok(framed) => assert!(at == 1 && framed.order().is_some(), "{at} passes"),
@@ -70,7 +70,7 @@ fn the_parts_of_a_frame_fit_each_other() {
 /// A permit whose hash was computed for other bounds does not fit this payload.
 #[test]
 fn a_permit_with_bounds_of_its_own_does_not_serve() {
-    let framed = Framed::new(frame()).unwrap();
+    let framed = SigningPayload::new(frame()).unwrap();
     let policy = alloy::primitives::keccak256("policy");
     let mut permit = ActionPermit::issue(&framed, policy, 1, 60_000);
     permit.bounds.outflows[0].amount = number(5_000);
@@ -79,7 +79,7 @@ fn a_permit_with_bounds_of_its_own_does_not_serve() {
 }
 
 /// The valid payload with the placeholder for its signature.
-fn signable() -> Frame {
+fn signable() -> PayloadParts {
     let mut frame = frame();
     let mut data = frame.legs[0].data.to_vec();
     data[100..165].copy_from_slice(&PLACEHOLDER_SIGNATURE);
@@ -88,21 +88,21 @@ fn signable() -> Frame {
     frame
 }
 
-fn signs(frame: &mut Frame, change: impl Fn(&mut TypedMessage)) {
+fn signs(frame: &mut PayloadParts, change: impl Fn(&mut TypedMessage)) {
     change(&mut frame.proposal.legs[0].slots[0].message);
     change(&mut frame.legs[0].slots[0].message);
 }
 
 #[test]
 fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
-    let found = |spoil: &dyn Fn(&mut Frame)| -> Vec<(&'static str, String)> {
+    let found = |spoil: &dyn Fn(&mut PayloadParts)| -> Vec<(&'static str, String)> {
         let mut frame = signable();
         spoil(&mut frame);
-        let faults = declared(&Framed::new(frame).unwrap(), &around());
+        let faults = declared(&SigningPayload::new(frame).unwrap(), &around());
         faults.into_iter().map(|fault| (fault.rule.as_str(), fault.declared.to_string())).collect()
     };
     assert!(found(&|_| {}).is_empty());
-    type Wrong<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Frame));
+    type Wrong<'a> = (&'a str, &'a str, &'a dyn Fn(&mut PayloadParts));
     let wrong: &[Wrong<'_>] = &[
         ("frame", "the proposed call", &|frame| frame.legs[0].value = number(1)),
         ("frame", "the proposed call", &|frame| frame.legs[0].to = OTHER),
@@ -145,10 +145,10 @@ fn outcome(status: Status) -> Outcome {
 }
 
 /// Rules that these outcomes and changes of this payload violate.
-fn judged(frame: Frame, outcomes: Vec<Outcome>, changes: Changes) -> Vec<(&'static str, String)> {
+fn judged(frame: PayloadParts, outcomes: Vec<Outcome>, changes: Changes) -> Vec<(&'static str, String)> {
     let simulation =
         Simulation { pinned: Pinned { chain_id: 31_337, number: 1, hash: Default::default() }, outcomes, changes };
-    let faults = judge(&Framed::new(frame).unwrap(), 0, simulation, 500, &around()).1;
+    let faults = judge(&SigningPayload::new(frame).unwrap(), 0, simulation, 500, &around()).1;
     faults.into_iter().map(|fault| (fault.rule.as_str(), format!("{}: {}", fault.declared, fault.found))).collect()
 }
 
@@ -242,11 +242,11 @@ fn what_is_to_come_in_must_be_found_coming() {
 
 #[test]
 fn an_order_is_looked_at_before_it_is_run() {
-    let found = |spoil: &dyn Fn(&mut Frame)| {
+    let found = |spoil: &dyn Fn(&mut PayloadParts)| {
         let mut frame = frame();
         with_order(&mut frame, 1_000, POOL);
         spoil(&mut frame);
-        let faults = order_faults(&Framed::new(frame).unwrap(), &AddressBook::default(), 1, None);
+        let faults = order_faults(&SigningPayload::new(frame).unwrap(), &AddressBook::default(), 1, None);
         faults
             .into_iter()
             .map(|fault| (fault.rule.as_str(), format!("{}: {}", fault.declared, fault.found)))
@@ -279,7 +279,7 @@ fn an_order_is_looked_at_before_it_is_run() {
         &found(&|frame| {
             frame.proposal.order =
                 Some(Box::new(SignedOrder { message: message.clone(), holder: POOL, arrival: None }));
-            frame.order = Some(FramedOrder { message: message.clone(), signer: ME });
+            frame.order = Some(PayloadOrder { message: message.clone(), signer: ME });
         }),
         "order",
         "a known cosigner",
@@ -290,7 +290,7 @@ fn an_order_is_looked_at_before_it_is_run() {
             let message = frame.legs[0].slots[0].message.clone();
             frame.proposal.order =
                 Some(Box::new(SignedOrder { message: message.clone(), holder: POOL, arrival: None }));
-            frame.order = Some(FramedOrder { message, signer: ME });
+            frame.order = Some(PayloadOrder { message, signer: ME });
         }),
         "order",
         "a known contract settles",

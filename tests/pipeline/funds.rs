@@ -9,7 +9,7 @@ use bardo::uniswap::order::OrderKind;
 use serde_json::Value;
 
 use crate::orders::{Desk, Manner, order};
-use crate::world::World;
+use crate::world::TestHarness;
 
 const TAKEN: u64 = 100_000_000;
 
@@ -43,7 +43,7 @@ async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are
     // The balance, to one raw unit below it.
     let held = world.balance(&world.usdc).await;
     let away = held - U256::from(TAKEN - 1);
-    let keeper = World::new(2).await;
+    let keeper = TestHarness::new(2).await;
     world.send(usdc, Erc20::transferCall { to: keeper.account(), value: away }).await;
     assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
     // Only the account decides whether it ends.

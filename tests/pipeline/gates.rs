@@ -20,8 +20,8 @@ use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
 use bardo::safety::ledger::Micros;
 use bardo::safety::orders::Stage;
 use bardo::safety::pipeline::State;
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::Proposal;
-use bardo::safety::rulebook::End;
 use bardo::store::StoreError;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
@@ -30,7 +30,7 @@ use crate::endpoints::connect;
 use crate::orders::{Desk, Manner, order};
 use crate::proxy::{Fate, Proxy};
 use crate::sends::SEND;
-use crate::world::{ASKED, Hook, TOOL, World, devnet};
+use crate::world::{ASKED, Hook, TOOL, TestHarness, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -55,7 +55,7 @@ enum Ended {
     Done,
 }
 
-async fn ended(world: &World, proposal: Proposal, code: ErrorCode, set: impl FnOnce()) -> Ended {
+async fn ended(world: &TestHarness, proposal: Proposal, code: ErrorCode, set: impl FnOnce()) -> Ended {
     let permit = world.preview(proposal).await.unwrap().permit.permit_id;
     let (ends, signatures) = (world.book.ends.lock().unwrap().len(), world.wallet.signatures.load(Ordering::SeqCst));
     set();
@@ -76,7 +76,7 @@ async fn ended(world: &World, proposal: Proposal, code: ErrorCode, set: impl FnO
 /// A stop at any moment is seen by the next check, and each check is made in its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let nonce = world.nonce().await;
     let mut found = Vec::new();
     for count in 0..20 {
@@ -97,7 +97,7 @@ async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
 /// The same with a changed policy: once the funds are reserved under the old one, it applies to the action.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_permit() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let rules = *world.book.version.lock().unwrap();
     let mut broken = 0;
     loop {
@@ -130,7 +130,7 @@ async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_perm
 /// A permit that the database records as used is used, whatever memory contains.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     let used = world.store.write(move |transaction| -> Result<(), StoreError> {
         transaction.execute(
@@ -155,7 +155,7 @@ async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
 /// A transaction for a private relay is not signed without one, at the preview and at the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     world.book.private.store(true, Ordering::SeqCst);
     let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
@@ -179,7 +179,7 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
 /// Every transaction of a private swap goes to the relay only; others do not use it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
-    let world = World::new(4).await;
+    let world = TestHarness::new(4).await;
     let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
     let public = Proxy::start(served.url(), |_, _| Fate::Pass).await;
     let private = Proxy::start(served.url(), |_, _| Fate::Pass).await;
@@ -207,7 +207,7 @@ async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
 /// An action that exceeds the hot lane only since its preview has not been reviewed by the guardian.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
@@ -232,7 +232,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_standing_word_is_limited_where_money_is_real() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
     let above = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     let found = vec![Reason::Found(SafeText::clean("it sells 30 % below the mean", 100))];
@@ -270,7 +270,7 @@ async fn the_standing_word_is_limited_where_money_is_real() {
 /// A policy change in the middle of a plan ends it, and its allowance is revoked.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_rules_in_the_middle_of_a_plan_end_it() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (book, rules) = (Arc::clone(&world.book), *world.book.version.lock().unwrap());
     let (_, hook) = at(0, move || *book.version.lock().unwrap() = keccak256("other rules"));
@@ -300,7 +300,7 @@ fn lose(token: Address, owner: Address) {
 /// The rest of a plan is simulated again before each transaction: a step that would now fail is not signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_in_the_middle_of_a_plan_ends_it() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let (token, owner) = (world.contract_of(&world.usdc), world.account());
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (_, hook) = at(0, move || lose(token, owner));
@@ -323,7 +323,7 @@ pub async fn proposed(desk: &Desk) -> Proposal {
         Offered::Over(response) => panic!("{response:#?}"),
     };
     let proposal = offer.preview().framed.proposal().clone();
-    offer.take_back().await;
+    offer.withdraw().await;
     assert!(proposal.legs.is_empty(), "nothing but a signature");
     proposal
 }

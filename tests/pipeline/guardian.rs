@@ -16,22 +16,22 @@ use bardo::chain::price::PriceChain;
 use bardo::chain::token::TokenId;
 use bardo::engine::{Call, Input, Offered};
 use bardo::golem::guardian::SafetyGuardian;
-use bardo::safety::account::{Account as _, FrameContext};
-use bardo::safety::framed::Frame;
+use bardo::safety::account::{Account as _, PayloadContext};
 use bardo::safety::guardian::{Case, Guardian as _};
 use bardo::safety::pipeline::Preview;
 use bardo::safety::policy::Preset;
 use bardo::safety::proposal::{Arrival, Proposal, Purpose};
+use bardo::safety::signing_payload::PayloadParts;
 use serde_json::json;
 
 use crate::bridges::Bridge;
-use crate::world::{World, leg};
+use crate::world::{TestHarness, leg};
 
 /// Opinion about a payload like the previewed one, with another declared arrival.
 async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnOnce(&mut Arrival)) -> (bool, String) {
     let mut proposal = preview.framed.proposal().clone();
     changed(proposal.order.as_mut().unwrap().arrival.as_mut().unwrap());
-    let framed = bardo::safety::Framed::new(Frame {
+    let framed = bardo::safety::SigningPayload::new(PayloadParts {
         proposal,
         kind: preview.framed.kind(),
         signer: preview.framed.signer(),
@@ -92,7 +92,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
     // It does not agree to chains that it does not watch.
     let (agrees, why) = said_of(&watched(1), &preview, |_| {}).await;
     assert!(!agrees && why.contains("has no access to chain 31338"), "{why}");
-    offer.take_back().await;
+    offer.withdraw().await;
 }
 
 /// A separately read policy that does not list the arriving token.
@@ -116,11 +116,11 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     let guardian = SafetyGuardian::new(chains, policy, Preset::Demo);
     let (agrees, why) = said_of(&guardian, &preview, |_| {}).await;
     assert!(!agrees && why.contains("USDC is not on the policy's list"), "{why}");
-    offer.take_back().await;
+    offer.withdraw().await;
 }
 
 /// Guardian over the shared devnet, with its own policy.
-fn own_of(world: &World, policy: &Path) -> SafetyGuardian {
+fn own_of(world: &TestHarness, policy: &Path) -> SafetyGuardian {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let prices = PriceChain::for_chain(&world.client, &Default::default(), clock).unwrap();
     SafetyGuardian::new([(world.client.clone(), prices)], policy.to_owned(), Preset::Demo)
@@ -128,12 +128,12 @@ fn own_of(world: &World, policy: &Path) -> SafetyGuardian {
 
 /// Opinion about this proposal in a new payload; the other inputs are those of the pipeline for the swap.
 async fn said_of_swap(
-    world: &World,
+    world: &TestHarness,
     guardian: &SafetyGuardian,
     preview: &Preview,
     proposal: Proposal,
 ) -> (bool, String) {
-    let context = FrameContext { chain_id: 31_337, fees: preview.framed.fees() };
+    let context = PayloadContext { chain_id: 31_337, fees: preview.framed.fees() };
     let framed = world.wallet.frame(proposal, &context).unwrap();
     let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values, shifts: &[] };
     match guardian.review(case).await {
@@ -145,7 +145,7 @@ async fn said_of_swap(
 /// It runs the bytes on its own fork and objects to undeclared effects, whatever the pipeline found.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_sees_by_itself_what_the_bytes_do() {
-    let world = World::new(4).await;
+    let world = TestHarness::new(4).await;
     let folder = tempfile::tempdir().unwrap();
     let guardian = own_of(&world, &folder.path().join("policy.toml"));
     let proposal = world.swap(100_000_000).await;
@@ -188,7 +188,7 @@ async fn it_sees_by_itself_what_the_bytes_do() {
 /// a pipeline figure far from its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_reckons_by_itself_what_a_swap_is_worth() {
-    let world = World::new(5).await;
+    let world = TestHarness::new(5).await;
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.toml");
     let guardian = own_of(&world, &policy);

@@ -11,17 +11,17 @@ use bardo::chain::network::ChainPlan;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Found, State, Step};
-use bardo::safety::rulebook::End;
+use bardo::safety::policy_engine::End;
 use bardo::store::StoreError;
 
 use crate::proxy::{Fate, Proxy};
-use crate::world::{ASKED, World, cents};
+use crate::world::{ASKED, TestHarness, cents};
 
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
     let refusing = Proxy::start(served.url(), |method, before| match method {
         "eth_sendRawTransaction" if before == 0 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),

@@ -17,7 +17,7 @@ use bardo::session::questions::{Confirmation, OperatorAnswer};
 use bardo::store::{Store, StoreConfig};
 
 use crate::proof::proof;
-use crate::world::World;
+use crate::world::TestHarness;
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -49,7 +49,7 @@ fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewhere() {
-    let world = World::new(0).await;
+    let world = TestHarness::new(0).await;
     let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::endpoints::connect;
 use crate::proxy::{Fate, Proxy};
-use crate::world::{ASKED, Hook, World, sandbox};
+use crate::world::{ASKED, Hook, TestHarness, sandbox};
 
 /// Chain on which nobody else makes blocks.
 static QUIET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
@@ -45,9 +45,9 @@ impl Questions {
 }
 
 /// Requests when `between` happens after the preview and before its commit.
-async fn asked(account: usize, between: impl AsyncFn(&World)) -> Questions {
+async fn asked(account: usize, between: impl AsyncFn(&TestHarness)) -> Questions {
     let _alone = ALONE.lock().await;
-    let world = World::over(&QUIET, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let world = TestHarness::over(&QUIET, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let served = server::serve(QUIET.chains()[0].devnet.clone(), 0).await.unwrap();
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = Arc::clone(&heard);
@@ -100,14 +100,14 @@ async fn on_the_block_of_its_preview_a_commit_asks_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_another_block_a_commit_asks_everything_again() {
-    let mined = async |_: &World| drop(QUIET.chains()[0].devnet.mine().await.unwrap());
+    let mined = async |_: &TestHarness| drop(QUIET.chains()[0].devnet.mine().await.unwrap());
     let questions = asked(2, mined).await;
     assert!(questions.all_anew(), "{:?} {:?}", questions.preview, questions.commit);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_another_block_of_the_same_height_a_commit_asks_everything_again() {
-    let replaced = async |_: &World| {
+    let replaced = async |_: &TestHarness| {
         // The replacing block has the same transactions as the last one: the same state under another hash.
         let replace = |chain: &mut Chain| {
             let kept = chain.head().transactions.iter().map(|one| (ChainTransaction::clone(one), 0)).collect();

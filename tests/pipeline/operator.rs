@@ -14,7 +14,7 @@ use bardo::engine::{ApprovalMode, Call, Catalog, Input, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
 use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
-use bardo::safety::pipeline::{Asked, Pipeline, Refusal, State};
+use bardo::safety::pipeline::{PhaseRequest, Pipeline, Refusal, State};
 use bardo::safety::policy::parse;
 use bardo::safety::proposal::{Proposal, Purpose};
 use bardo::safety::stop::StopFile;
@@ -25,26 +25,26 @@ use serde_json::json;
 
 use crate::acting::{acting, executor, ruled, seen};
 use crate::stops::strange;
-use crate::world::{ASKED, World, cents};
+use crate::world::{ASKED, TestHarness, cents};
 
 const HUNDRED: u64 = 100_000_000;
 
 /// The test chain under its own policy, with its own data directory.
 struct Desk {
-    world: World,
+    world: TestHarness,
     pipeline: Pipeline,
     store: Store,
     folder: tempfile::TempDir,
 }
 
-fn made(world: &World, folder: &Path, policy: &str) -> (Pipeline, Store) {
+fn made(world: &TestHarness, folder: &Path, policy: &str) -> (Pipeline, Store) {
     let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
     (world.pipeline_under(ruled(world, folder, &store, policy), &store), store)
 }
 
 impl Desk {
     async fn new(account: usize, policy: &str) -> Self {
-        let world = World::new(account).await;
+        let world = TestHarness::new(account).await;
         let folder = tempfile::tempdir().unwrap();
         let (pipeline, store) = made(&world, folder.path(), policy);
         Self { world, pipeline, store, folder }
@@ -55,7 +55,7 @@ impl Desk {
         (self.pipeline, self.store) = made(&self.world, self.folder.path(), policy);
     }
 
-    async fn refused(&self, proposal: Proposal, asked: Asked) -> Refusal {
+    async fn refused(&self, proposal: Proposal, asked: PhaseRequest) -> Refusal {
         let looked = self.pipeline.preview(proposal, self.world.wallet.clone(), asked).await;
         looked.expect_err("nothing stands against it")
     }
@@ -186,7 +186,7 @@ async fn plans_that_nobody_carries_out_any_more_are_ended() {
 }
 
 /// A swap whose calldata routes through this token between the traded ones, as a quote source may propose.
-fn by_way_of(world: &World, mut proposal: Proposal, between: Address) -> Proposal {
+fn by_way_of(world: &TestHarness, mut proposal: Proposal, between: Address) -> Proposal {
     let leg = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
     let router = world.client.network().book.contracts().find(|(_, address)| *address == leg.to).unwrap().0;
     let version = Version::of(router).unwrap();
@@ -235,14 +235,14 @@ async fn a_route_goes_through_known_tokens_only() {
 async fn a_phase_lets_only_its_classes_through() {
     let desk = Desk::new(2, "").await;
     let buy = desk.world.swap(HUNDRED).await;
-    let refusal = desk.refused(buy, Asked { phase: Phase::Defensive, own: None }).await;
+    let refusal = desk.refused(buy, PhaseRequest { phase: Phase::Defensive, own: None }).await;
     assert_eq!(refusal.code, ErrorCode::SafetyPhaseBlocked, "{refusal:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_hold() {
     let (usdc, weth, account) = {
-        let world = World::new(2).await;
+        let world = TestHarness::new(2).await;
         (world.contract_of(&world.usdc), world.contract_of(&world.weth), world.account())
     };
     let only_usdc = format!("allowed_tokens = [\"31337:{usdc}\", \"31337:native\"]");
@@ -444,7 +444,7 @@ async fn prices_must_be_fair() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
-    let world = World::new(2).await;
+    let world = TestHarness::new(2).await;
     let preview = |pipeline: Pipeline, proposal: Proposal| {
         let wallet = world.wallet.clone();
         async move { pipeline.preview(proposal, wallet, ASKED).await }

@@ -6,7 +6,7 @@ use bardo::abi::uniswapx::{EncodedPriorityOrder, EncodedV2DutchOrder, EncodedV3D
 use bardo::safety::permit::{ActionPermit, PermitFault};
 use bardo::safety::proposal::SignedOrder;
 use bardo::safety::typed::TypedMessage;
-use bardo::safety::{Frame, Framed, FramedOrder};
+use bardo::safety::{PayloadOrder, PayloadParts, SigningPayload};
 use bardo::uniswap::order::{Auction, Draft, Legs, Order};
 use proptest::prelude::*;
 use tokio::time::Instant;
@@ -48,11 +48,11 @@ fn priority() -> Order {
 }
 
 /// Signing payload with this order beside its transactions.
-fn framing(order: Order) -> Frame {
+fn framing(order: Order) -> PayloadParts {
     let mut frame = frame();
     let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(order) };
     frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
-    frame.order = Some(FramedOrder { message, signer: ME });
+    frame.order = Some(PayloadOrder { message, signer: ME });
     frame
 }
 
@@ -162,11 +162,11 @@ proptest! {
         let policy = keccak256("policy");
         for (what, before, after) in changed(by) {
             prop_assert_ne!(before.hash(), after.hash(), "{}: the swapper signs it", &what);
-            let framed = Framed::new(framing(before)).unwrap();
+            let framed = SigningPayload::new(framing(before)).unwrap();
             let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
             prop_assert_eq!(permit.verify(&framed, policy, NOW, Instant::now()), Ok(()), "{}", &what);
             // An invalid payload cannot be signed; a payload's validity does not depend on the order's contents.
-            let other = Framed::new(framing(after));
+            let other = SigningPayload::new(framing(after));
             prop_assert!(other.is_ok(), "{}", &what);
             let answer = permit.verify(&other.unwrap(), policy, NOW, Instant::now());
             prop_assert_eq!(answer, Err(PermitFault::Mismatch), "{}", &what);
@@ -178,16 +178,16 @@ proptest! {
 #[test]
 fn a_permit_for_an_order_serves_for_no_other_kind_nor_without_it() {
     let policy = keccak256("policy");
-    let framed = Framed::new(framing(v2())).unwrap();
+    let framed = SigningPayload::new(framing(v2())).unwrap();
     let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
     let mut elsewhere = framing(v2());
     let message = TypedMessage::UniswapxOrder { permit2: OTHER, order: Box::new(v2()) };
     elsewhere.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder: ROUTER, arrival: None }));
-    elsewhere.order = Some(FramedOrder { message, signer: ME });
+    elsewhere.order = Some(PayloadOrder { message, signer: ME });
     let mut held_by_another = framing(v2());
     held_by_another.proposal.order.as_mut().unwrap().holder = OTHER;
     for other in [framing(v3()), framing(priority()), elsewhere, held_by_another, frame()] {
-        let other = Framed::new(other).unwrap();
+        let other = SigningPayload::new(other).unwrap();
         assert_eq!(permit.verify(&other, policy, NOW, Instant::now()), Err(PermitFault::Mismatch));
     }
 }

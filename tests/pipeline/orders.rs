@@ -28,27 +28,27 @@ use bardo::chain::provider::ChainClient;
 use bardo::custody::RevocableAccount;
 use bardo::engine::{Acting, ApprovalMode, Call, Catalog, Executor, Input, Offered, Status, ToolResponse};
 use bardo::fabric::Fabric;
-use bardo::runtime::questions::{Listed, Told, mirror};
+use bardo::runtime::questions::{Listed, RequestContext, view_model};
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
 use bardo::safety::approval::{ApprovalRequest, AskedBy, Scope, requirement};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
 use bardo::safety::policy::{self, Rules, Spender};
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::Purpose;
-use bardo::safety::rulebook::End;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::order_service::LocalOrders;
 use bardo::session::questions::{About, Part, Place, Question};
 use bardo::tools::ALL_TOOL_DEFS;
-use bardo::uniswap::gateway::{Hearsay, OrderGateway, ServiceStatus};
+use bardo::uniswap::gateway::{OrderGateway, ServiceReport, ServiceStatus};
 use bardo::uniswap::order::{Order, OrderKind};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::acting::{acting, executor, keys, ruled, seen};
-use crate::world::{Hook, Shifted, World, cents, devnet};
+use crate::world::{Hook, Shifted, TestHarness, cents, devnet};
 
 /// Behaviour of a service in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl OrderGateway for Service {
         if self.manner == Manner::Counts { Duration::from_secs(10) } else { Duration::ZERO }
     }
 
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
+    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match self.manner {
@@ -127,7 +127,7 @@ impl OrderGateway for Service {
                         },
                         auction: bardo::uniswap::order::Auction::CosignedTimes,
                     };
-                    Ok(Some(Hearsay {
+                    Ok(Some(ServiceReport {
                         status: ServiceStatus::Open,
                         cosigned: Some(other.order().unwrap()),
                         transaction: None,
@@ -135,7 +135,7 @@ impl OrderGateway for Service {
                         names: vec![],
                     }))
                 }
-                Manner::Lies(status) => Ok(Some(Hearsay {
+                Manner::Lies(status) => Ok(Some(ServiceReport {
                     status,
                     cosigned: None,
                     transaction: Some(B256::repeat_byte(1)),
@@ -151,7 +151,7 @@ impl OrderGateway for Service {
 }
 
 pub struct Desk {
-    pub world: World,
+    pub world: TestHarness,
     pub executor: Executor,
     pub orders: Orders,
     service: Arc<Service>,
@@ -170,15 +170,15 @@ pub struct UsedNonce {
 
 impl Desk {
     pub async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
-        Self::of(World::new(account).await, kind, manner).await
+        Self::of(TestHarness::new(account).await, kind, manner).await
     }
 
-    pub async fn of(world: World, kind: OrderKind, manner: Manner) -> Self {
+    pub async fn of(world: TestHarness, kind: OrderKind, manner: Manner) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, clock.clone());
         let chain = devnet();
-        let inner = LocalOrders::new(chain.devnet.clone(), chain.residents.clone());
+        let inner = LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone());
         let service = Arc::new(Service { inner, manner, handed_in: Default::default(), asked: Default::default() });
         let orders = Orders::new(OrdersConfig {
             chains: vec![OrderChain {
@@ -333,10 +333,14 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     };
     // The displayed requester and reason belong to this action, not to an agent's latest activity.
     let said = |words: &str| SafeText::clean(words, 40);
-    let last = Told { asked_by: vec![said("trade-executor")], words: Some(said("another thought")), ..Told::default() };
+    let last = RequestContext {
+        asked_by: vec![said("trade-executor")],
+        words: Some(said("another thought")),
+        ..RequestContext::default()
+    };
     let asked = |asked_by: AskedBy| {
         let request = ApprovalRequest { asked_by, ..request.clone() };
-        let question = mirror(&request, Some(desk.world.client.network()), 1, false, last.clone());
+        let question = view_model(&request, Some(desk.world.client.network()), 1, false, last.clone());
         let About::Action(action) = question.about else { panic!("{:?}", question.about) };
         (question.golem_id, action.asked_by, action.words)
     };
@@ -347,7 +351,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!(asked(AskedBy::Operator), (GolemId::operator(), vec![], None));
     // Nothing is submitted before it is signed.
     assert!(preview.permit.expected_outcome.as_str().starts_with("Auction 40 USDC for "), "{:?}", preview.permit);
-    let question = mirror(&request, Some(desk.world.client.network()), 1, false, Told::default());
+    let question = view_model(&request, Some(desk.world.client.network()), 1, false, RequestContext::default());
     let About::Action(asked) = question.about else { panic!("{question:?}") };
     let message = &preview.framed.order().unwrap().message;
     let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
@@ -369,8 +373,8 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!((allowed.until_settled.as_deref(), allowed.amount.as_str()), (Some("40"), "0"));
     let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
     let listed = |rules: &Rules, address: Address| {
-        let told = Told { listed: Listed::of(rules), ..Told::default() };
-        let question = mirror(&request, Some(desk.world.client.network()), 1, false, told);
+        let told = RequestContext { listed: Listed::of(rules), ..RequestContext::default() };
+        let question = view_model(&request, Some(desk.world.client.network()), 1, false, told);
         let About::Action(asked) = question.about else { panic!("{question:?}") };
         let spender = |place: &&Place| place.part == Part::Spender && place.address == address;
         asked.places.iter().find(spender).map(|place| place.listed)
@@ -388,11 +392,11 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     // The reactor is among the spenders, and a standing approval covers only it.
     assert!(asked.places.iter().any(|place| place.part == Part::Spender && place.address == reactor));
     assert!(Scope::of(&preview).takers.contains(&reactor));
-    offer.take_back().await;
+    offer.withdraw().await;
 }
 
 fn question_of(request: &ApprovalRequest, desk: &Desk) -> Question {
-    mirror(request, Some(desk.world.client.network()), 1, false, Told::default())
+    view_model(request, Some(desk.world.client.network()), 1, false, RequestContext::default())
 }
 
 pub fn order(amount: &str, seconds: u64) -> Value {
@@ -424,7 +428,7 @@ async fn filled(kind: OrderKind, account: usize) {
         let hash = {
             // Other tests make blocks, in which it could be filled before it is read.
             let _alone = RESTING.lock().await;
-            let service = devnet().residents.order_service();
+            let service = devnet().background_actors.order_service();
             service.set_fillers_rest(true);
             let hash = desk.place(order("250", 40)).await;
             assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
@@ -475,7 +479,7 @@ async fn a_priority_order_is_filled_at_what_its_fee_buys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
     let desk = Desk::new(7, OrderKind::Priority, Manner::Lies(ServiceStatus::Open)).await;
-    let (world, filler) = (&desk.world, World::new(3).await);
+    let (world, filler) = (&desk.world, TestHarness::new(3).await);
     let bought = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
     assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, Status::Success);
@@ -483,7 +487,7 @@ async fn of_two_orders_that_are_filled_in_one_batch_each_is_told_its_own() {
     filler.pipeline.commit(got.permit.permit_id, Consent::None).await.unwrap();
 
     let _alone = RESTING.lock().await;
-    let service = devnet().residents.order_service();
+    let service = devnet().background_actors.order_service();
     service.set_fillers_rest(true);
     let mut hashes = vec![desk.place(order("250", 3_000)).await];
     let second = json!({"token_in": "UNI", "token_out": "WETH", "amount": "2", "chain": "ethereum",
@@ -904,7 +908,7 @@ async fn a_transfer_beside_an_own_auction_that_fills_is_as_declared() {
         let answer = provider.call(request).block(block.into()).await.unwrap();
         Erc20::balanceOfCall::abi_decode_returns(&answer).unwrap()
     };
-    let service = devnet().residents.order_service();
+    let service = devnet().background_actors.order_service();
     for _ in 0..6 {
         // Other tests make blocks, in which it could be filled alone.
         let _alone = RESTING.lock().await;
@@ -1089,7 +1093,7 @@ async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
 /// A rollup's data fee counts for the transactions before an order like for any others.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
-    let mut world = World::new(7).await;
+    let mut world = TestHarness::new(7).await;
     // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a native token for every transaction.
     let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
     world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::Pipeline;
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::stop::StopFile;
@@ -11,21 +11,21 @@ use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
 use crate::orders::{Desk, Manner, order};
-use crate::world::{ASKED, World};
+use crate::world::{ASKED, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 
 /// The operator's rules over the ledger with the orders.
-fn under(world: &World, folder: &Path, most: &str) -> Pipeline {
+fn under(world: &TestHarness, folder: &Path, most: &str) -> Pipeline {
     let policy = format!("preset = \"demo\"\nmax_position_size_usd = \"{most}\"");
     let keeper = Arc::new(Keeper::fixed(parse(&policy, Path::new("policy.toml")).unwrap()));
     let networks = [world.client.network().clone()];
-    let rules = OperatorRules::new(keeper, StopFile::in_folder(folder), world.store.clone(), networks);
+    let rules = OperatorPolicyEngine::new(keeper, StopFile::in_folder(folder), world.store.clone(), networks);
     world.pipeline_under(Arc::new(rules), &world.store)
 }
 
 /// WETH position after buying for 100 dollars, in whole dollars, from the refusal.
-async fn afterwards(world: &World, folder: &Path) -> u64 {
+async fn afterwards(world: &TestHarness, folder: &Path) -> u64 {
     let looked = under(world, folder, "1").preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
     let refusal = looked.expect_err("one dollar is too little");
     let found = refusal.violations.iter().find(|one| one.rule == "max_position_size_usd").unwrap();

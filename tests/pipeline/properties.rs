@@ -25,7 +25,7 @@ use bardo::safety::proposal::{
 };
 use bardo::safety::simulate::{Simulated, Surroundings, judge};
 use bardo::safety::typed::TypedMessage;
-use bardo::safety::{FeeBound, Frame, Framed, FramedLeg, FramedOrder, FramedSlot};
+use bardo::safety::{FeeBound, PayloadLeg, PayloadOrder, PayloadParts, PayloadSlot, SigningPayload};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -50,7 +50,7 @@ pub fn number(value: u64) -> U256 {
 }
 
 /// Signing payload of a swap of 1,000 for at least 900, with a permit signed inside it.
-pub fn frame() -> Frame {
+pub fn frame() -> PayloadParts {
     let permit = PermitSingle {
         details: PermitDetails {
             token: GIVEN,
@@ -109,16 +109,16 @@ pub fn frame() -> Frame {
         order: None,
         expected_outcome: SafeText::clean("a swap", 20),
     };
-    let framed = FramedLeg {
+    let framed = PayloadLeg {
         purpose: Purpose::Main,
         from: ME,
         to: ROUTER,
         value: U256::ZERO,
         data,
         gas_limit: 200_000,
-        slots: vec![FramedSlot { offset: 100, message, signer: ME }],
+        slots: vec![PayloadSlot { offset: 100, message, signer: ME }],
     };
-    Frame {
+    PayloadParts {
         proposal,
         kind: AccountKind::LocalKey,
         signer: ME,
@@ -139,13 +139,13 @@ pub fn single(message: &mut TypedMessage) -> &mut PermitSingle {
 }
 
 /// Applies the same change to the slot in the proposal and in the payload.
-fn both(frame: &mut Frame, change: impl Fn(&mut PermitSingle)) {
+fn both(frame: &mut PayloadParts, change: impl Fn(&mut PermitSingle)) {
     change(single(&mut frame.proposal.legs[0].slots[0].message));
     change(single(&mut frame.legs[0].slots[0].message));
 }
 
 /// Adds an order beside the transactions, in the proposal and in the payload.
-pub fn with_order(frame: &mut Frame, by: u64, holder: Address) {
+pub fn with_order(frame: &mut PayloadParts, by: u64, holder: Address) {
     let intent = Intent7683 {
         origin_settler: ROUTER,
         user: ME,
@@ -168,10 +168,10 @@ pub fn with_order(frame: &mut Frame, by: u64, holder: Address) {
     };
     let message = TypedMessage::CrossChainOrder { permit2: PERMIT2, intent: Box::new(intent) };
     frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder, arrival: None }));
-    frame.order = Some(FramedOrder { message, signer: ME });
+    frame.order = Some(PayloadOrder { message, signer: ME });
 }
 
-type Mutation = (&'static str, fn(&mut Frame, u64));
+type Mutation = (&'static str, fn(&mut PayloadParts, u64));
 
 /// One mutation of each field that a permit binds. The number is never zero.
 const MUTATIONS: &[Mutation] = &[
@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn a_permit_serves_for_nothing_else(which in 0..MUTATIONS.len(), by in 1u64..) {
         let policy = keccak256("policy");
-        let framed = Framed::new(frame()).unwrap();
+        let framed = SigningPayload::new(frame()).unwrap();
         let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
         prop_assert_eq!(permit.verify(&framed, policy, NOW + 59_999, Instant::now()), Ok(()));
         let (name, mutate) = MUTATIONS[which];
@@ -276,7 +276,7 @@ proptest! {
         mutate(&mut other, by);
         prop_assert_ne!(&other, &frame(), "{} changed nothing", name);
         // An invalid payload cannot be signed.
-        if let Ok(other) = Framed::new(other) {
+        if let Ok(other) = SigningPayload::new(other) {
             let answer = permit.verify(&other, policy, NOW, Instant::now());
             prop_assert_eq!(answer, Err(PermitFault::Mismatch), "{}", name);
         }
@@ -285,7 +285,7 @@ proptest! {
     #[test]
     fn a_permit_serves_for_its_time_and_its_rules_only(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
         let policy = keccak256("policy");
-        let framed = Framed::new(frame()).unwrap();
+        let framed = SigningPayload::new(frame()).unwrap();
         let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
         let at = |now| permit.verify(&framed, policy, now, Instant::now());
         prop_assert_eq!(at(NOW.saturating_add(late)), Err(PermitFault::Expired));
@@ -300,7 +300,7 @@ proptest! {
     #[test]
     fn a_permit_that_was_rewritten_does_not_serve(by in 1u64.., which in 0..6usize) {
         let policy = keccak256("policy");
-        let framed = Framed::new(frame()).unwrap();
+        let framed = SigningPayload::new(frame()).unwrap();
         let mut permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
         match which {
             0 => permit.simulation_hash.0[(by % 32) as usize] ^= 1,
@@ -364,13 +364,13 @@ fn outcome(status: Status) -> Outcome {
 
 /// Verdict on a payload whose only transaction has this outcome and these changes, and the violated rules.
 fn judged(
-    frame: Frame,
+    frame: PayloadParts,
     outcomes: Vec<Outcome>,
     changes: Changes,
     around: &Surroundings,
 ) -> (Simulated, Vec<&'static str>) {
     let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
-    let framed = Framed::new(frame).unwrap();
+    let framed = SigningPayload::new(frame).unwrap();
     let (simulated, faults) = judge(&framed, 0, Simulation { pinned, outcomes, changes }, 500, around);
     (simulated, faults.iter().map(|fault| fault.rule.as_str()).collect())
 }
@@ -575,7 +575,7 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
 }
 
 /// Makes the payload's only transaction approve this amount of `GIVEN`.
-fn calls(frame: &mut Frame, spender: Address, amount: u64) {
+fn calls(frame: &mut PayloadParts, spender: Address, amount: u64) {
     let data: Bytes = Erc20::approveCall { spender, value: number(amount) }.abi_encode().into();
     let (proposed, framed) = (&mut frame.proposal.legs[0], &mut frame.legs[0]);
     (proposed.to, proposed.data, proposed.value) = (GIVEN, data.clone(), U256::ZERO);
@@ -583,7 +583,7 @@ fn calls(frame: &mut Frame, spender: Address, amount: u64) {
 }
 
 /// A transaction that revokes an allowance of `POOL`, without token flows.
-fn taken_back() -> (Frame, Changes) {
+fn taken_back() -> (PayloadParts, Changes) {
     let mut frame = frame();
     frame.proposal.intent = Intent::Revoke;
     (frame.proposal.trade, frame.proposal.outflows, frame.proposal.inflows) = (None, vec![], vec![]);
@@ -691,7 +691,7 @@ fn what_gives_nothing_leaves_no_position() {
 }
 
 /// The swap without a signature in it.
-fn plain() -> Frame {
+fn plain() -> PayloadParts {
     let mut frame = frame();
     frame.proposal.legs[0].slots.clear();
     frame.legs[0].slots.clear();

@@ -3,15 +3,15 @@
 use bardo::base::error::ErrorCode;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Found, Recovered, State, Step};
-use bardo::safety::rulebook::End;
+use bardo::safety::policy_engine::End;
 
-use crate::world::{Hook, World};
+use crate::world::{Hook, TestHarness};
 
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
-    let mut world = World::new(8).await;
+    let mut world = TestHarness::new(8).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     *world.wallet.on_sign.lock().unwrap() = Hook::new(|| panic!("the program ends here")).into_inner().unwrap();
@@ -42,7 +42,7 @@ async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_jumps_ends_a_permit_and_never_lengthens_one() {
-    let world = World::new(7).await;
+    let world = TestHarness::new(7).await;
     let nonce = world.nonce().await;
     for jump in [60_000, -3_600_000] {
         let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;

@@ -11,17 +11,17 @@ use bardo::base::units::BasisPoints;
 use bardo::chain::devnet::server;
 use bardo::chain::network::Contract;
 use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
-use bardo::safety::account::{Account as _, FrameContext};
+use bardo::safety::account::{Account as _, PayloadContext};
 use bardo::safety::approval::Consent;
-use bardo::safety::framed::FeeBound;
-use bardo::safety::ground::{Ground, Untold};
+use bardo::safety::chain_snapshot::{ReadError, SnapshotReader};
 use bardo::safety::pipeline::{Refusal, State};
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Purpose};
+use bardo::safety::signing_payload::FeeBound;
 use bardo::safety::typed::TypedMessage;
 use futures::future::BoxFuture;
 
 use crate::endpoints::connect;
-use crate::world::{World, devnet, leg};
+use crate::world::{TestHarness, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
@@ -32,7 +32,7 @@ fn rules(world: &(ErrorCode, std::collections::BTreeSet<String>)) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_lies_about_what_it_does_is_refused() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let honest = world.swap(HUNDRED).await;
     assert!(world.preview(honest.clone()).await.is_ok());
 
@@ -93,7 +93,7 @@ async fn a_tool_that_lies_about_what_it_does_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_rule_that_stands_against_it_is_named_at_once() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     *world.book.cap.lock().unwrap() = "10".parse().unwrap();
     let mut bad = world.swap(HUNDRED).await;
     let trade = bad.trade.as_mut().unwrap();
@@ -109,7 +109,7 @@ async fn every_rule_that_stands_against_it_is_named_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trade_that_guarantees_too_little_is_refused() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let mut cheap = world.swap(HUNDRED).await;
     let half = cheap.inflows[0].expected / U256::from(2);
     // The tool declares it itself, with its quote: only other price sources reveal it.
@@ -124,7 +124,7 @@ async fn a_trade_that_guarantees_too_little_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unlimited_allowance_counts_as_all_that_is_held() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let permit2 = world.contract(Contract::Permit2);
     let mut proposal = world.proposal(Intent::Approve, vec![world.approve(Purpose::Main, permit2, U256::MAX)]);
     proposal.allowances = vec![AllowanceBound {
@@ -141,7 +141,7 @@ async fn an_unlimited_allowance_counts_as_all_that_is_held() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_rules_or_another_price_break_the_permit() {
-    let world = World::new(7).await;
+    let world = TestHarness::new(7).await;
     let code = |refusal: Refusal| refusal.code;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     *world.book.version.lock().unwrap() = keccak256("other rules");
@@ -171,7 +171,7 @@ async fn other_rules_or_another_price_break_the_permit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_signs_something_else_gets_nothing_sent() {
-    let world = World::new(8).await;
+    let world = TestHarness::new(8).await;
     let nonce = world.nonce().await;
     for falsify in [
         (|transaction| transaction.value = U256::from(1)) as fn(&mut alloy::consensus::TxEip1559),
@@ -220,27 +220,27 @@ impl PriceSource for FailsOnce {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let feeds = PriceChain::for_chain(&world.client, &Default::default(), world.clock.clone()).unwrap();
     let source = Arc::new(FailsOnce { feeds, asked: AtomicU64::new(0) });
-    let ground = Ground::new(world.client.clone(), PriceChain::new(vec![source]), "10000".parse().unwrap());
+    let reader = SnapshotReader::new(world.client.clone(), PriceChain::new(vec![source]), "10000".parse().unwrap());
     let (token, block) = ([world.usdc.id], alloy::primitives::B256::repeat_byte(1));
 
-    assert!(ground.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_err());
-    assert!(ground.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_ok());
+    assert!(reader.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_err());
+    assert!(reader.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_that_does_not_answer_is_no_bad_token() {
-    let world = World::new(6).await;
+    let world = TestHarness::new(6).await;
     let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
     let client = connect(world.client.network(), &[served.url()]).await;
-    let ground = Ground::new(client, PriceChain::default(), "10000".parse().unwrap());
+    let reader = SnapshotReader::new(client, PriceChain::default(), "10000".parse().unwrap());
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
-    let context = FrameContext { chain_id: 31_337, fees };
+    let context = PayloadContext { chain_id: 31_337, fees };
     let framed = world.wallet.frame(world.swap(HUNDRED).await, &context).unwrap();
-    assert!(ground.tokens(&framed, alloy::eips::BlockId::latest()).await.is_ok());
+    assert!(reader.tokens(&framed, alloy::eips::BlockId::latest()).await.is_ok());
     drop(served);
-    let untold = ground.tokens(&framed, alloy::eips::BlockId::latest()).await.unwrap_err();
-    assert!(matches!(untold, Untold::Chain(_)), "{untold:?}");
+    let untold = reader.tokens(&framed, alloy::eips::BlockId::latest()).await.unwrap_err();
+    assert!(matches!(untold, ReadError::Chain(_)), "{untold:?}");
 }

@@ -11,19 +11,19 @@ use bardo::chain::network::Contract;
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Found, State, Step};
-use bardo::safety::rulebook::End;
+use bardo::safety::policy_engine::End;
 use bardo::store::StoreError;
 
 use crate::proxy::Fate;
 use crate::sends::{Behind, DEAR, HUNDRED, PATIENT, SEND};
-use crate::world::{World, cents};
+use crate::world::{TestHarness, cents};
 
 const BROKE: Fate = Fate::Refuse(-32_000, "insufficient funds for gas * price + value");
 
 /// An endpoint that rejects the price as too low twice, which causes a replacement, and rejects that one; then it does
 /// `after`.
 async fn refusing(account: usize, after: Fate) -> Arc<Behind> {
-    let fate = move |_: &World| {
+    let fate = move |_: &TestHarness| {
         move |method: &str, before| match (method, before) {
             (SEND, 0 | 1) => DEAR,
             (SEND, 2) => BROKE,
@@ -38,7 +38,7 @@ async fn refusing(account: usize, after: Fate) -> Arc<Behind> {
 type Row = (Vec<u8>, Vec<u8>);
 
 /// Hashes of transactions in this state, with their bytes.
-fn in_state(world: &World, state: &str) -> Vec<(B256, Vec<u8>)> {
+fn in_state(world: &TestHarness, state: &str) -> Vec<(B256, Vec<u8>)> {
     let rows = world.store.read(|connection| -> Result<Vec<Row>, StoreError> {
         let mut statement = connection.prepare("SELECT hash, raw FROM sender_transaction WHERE state = ?1")?;
         Ok(statement.query_map([state], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
@@ -58,7 +58,7 @@ async fn until(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 /// Revokes the allowance, bypassing the proxy.
-async fn revoke(world: &World) {
+async fn revoke(world: &TestHarness) {
     let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
     assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
 }

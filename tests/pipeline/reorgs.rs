@@ -12,10 +12,10 @@ use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::sender::{self, SenderRules, TxState};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
-use bardo::safety::rulebook::End;
+use bardo::safety::policy_engine::End;
 use bardo::sandbox::Sandbox;
 
-use crate::world::{World, sandbox};
+use crate::world::{TestHarness, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 /// Enough confirmations for a reorganisation of twelve blocks, plus one block that may be made while a transaction
@@ -29,13 +29,13 @@ fn devnet() -> Devnet {
     DEEP.chains()[0].devnet.clone()
 }
 
-async fn world() -> World {
+async fn world() -> TestHarness {
     let rules = SenderRules {
         confirmations: CONFIRMATIONS,
         resend_after: Duration::from_millis(40),
         ..SenderRules::for_network(NetworkKind::Devnet, 1_000)
     };
-    World::in_step(&DEEP, 0, rules).await
+    TestHarness::in_step(&DEEP, 0, rules).await
 }
 
 /// Makes blocks until it is dropped. It stops by itself at its goal, so that a late test does not see more blocks than
@@ -60,7 +60,7 @@ impl Drop for Miner {
 }
 
 impl Miner {
-    fn start(world: &World, nonce: u64, depth: u64) -> Self {
+    fn start(world: &TestHarness, nonce: u64, depth: u64) -> Self {
         let goal = Arc::new(Mutex::new(Some(Goal { nonce, depth, reached: false })));
         let (shared, provider, account) = (goal.clone(), world.client.provider().clone(), world.account());
         let task = tokio::spawn(async move {
@@ -99,7 +99,7 @@ impl Miner {
 }
 
 /// Transactions of this test's ledger at a nonce: hash, state, block.
-fn at_nonce(world: &World, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
+fn at_nonce(world: &TestHarness, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
     let found = world.store.read(|connection| -> Result<_, sender::RecordError> {
         let mut statement = connection.prepare("SELECT hash FROM sender_transaction WHERE nonce = ?1")?;
         let hashes: Vec<Vec<u8>> = statement.query_map([nonce as i64], |row| row.get(0))?.collect::<Result<_, _>>()?;
@@ -110,7 +110,7 @@ fn at_nonce(world: &World, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
 }
 
 /// Waits until the ledger has a transaction with that nonce in a block; returns the block.
-async fn in_a_block(world: &World, nonce: u64) -> u64 {
+async fn in_a_block(world: &TestHarness, nonce: u64) -> u64 {
     for _ in 0..3_000 {
         if let Some(block) =
             at_nonce(world, nonce).iter().find_map(|(_, state, block)| block.filter(|_| state.is_mined()))
@@ -124,7 +124,7 @@ async fn in_a_block(world: &World, nonce: u64) -> u64 {
 
 /// Once the miner has stopped and the ledger knows the nonce's block: removes this many blocks including that one, and
 /// adds `instead`.
-async fn lose(world: &World, miner: &Miner, nonce: u64, depth: u64, instead: Option<ChainTransaction>) {
+async fn lose(world: &TestHarness, miner: &Miner, nonce: u64, depth: u64, instead: Option<ChainTransaction>) {
     miner.stands().await;
     let block = in_a_block(world, nonce).await;
     let head = devnet().run(|chain: &mut Chain| chain.head().header.number).await.unwrap();
@@ -136,7 +136,7 @@ async fn lose(world: &World, miner: &Miner, nonce: u64, depth: u64, instead: Opt
 }
 
 /// Asserts that everything agrees after a completed swap: the ledger with the chain, and the audit log with both.
-async fn agree(world: &World, before: (u64, U256), state: &State, what: &str) {
+async fn agree(world: &TestHarness, before: (u64, U256), state: &State, what: &str) {
     let (nonce, usdc) = before;
     assert_eq!(*state, State::Done, "{what}");
     assert_eq!(world.nonce().await, nonce + 2, "{what}: two nonces, each used once");

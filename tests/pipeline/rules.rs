@@ -15,33 +15,33 @@ use bardo::chain::network::Contract;
 use bardo::fabric::{CheckOutcome, EventKind};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::pipeline::{Pipeline, State};
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Proposal, Purpose};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 
-use crate::world::{ASKED, TOOL, World, leg};
+use crate::world::{ASKED, TOOL, TestHarness, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const DAY: u64 = 86_400;
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
 struct Ruled {
-    world: World,
+    world: TestHarness,
     pipeline: Pipeline,
     _folder: tempfile::TempDir,
 }
 
 impl Ruled {
-    fn over(world: World, policy: &str) -> Self {
+    fn over(world: TestHarness, policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
         let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
         let stop = StopFile::in_folder(folder.path());
         let networks = [world.client.network().clone()];
-        let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
+        let rules = OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
         // Permits with a lifetime beyond these tests.
         let pipeline = world.pipeline_with(Arc::new(rules), &store, Duration::from_secs(86_400));
         Self { world, pipeline, _folder: folder }
@@ -55,7 +55,7 @@ fn weekday(day: u64) -> &'static str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
-    let world = World::new(2).await;
+    let world = TestHarness::new(2).await;
     // Three days from now, whatever day it is and however long this takes.
     let then = world.clock.now_millis() / 1_000 / DAY + 3;
     // The devnet's time stays behind the clock: its transactions seem to end in days.
@@ -95,7 +95,7 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
 /// The hour ends between preview and signature: the rule is checked again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
-    let world = World::new(2).await;
+    let world = TestHarness::new(2).await;
     // To the start of an hour, so that the preview has all of it; that hour and the earlier ones of the day are
     // permitted.
     let hour = DAY * 1_000 / 24;
@@ -117,7 +117,7 @@ async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), before);
 }
 
-fn gift(world: &World, to: Address) -> Proposal {
+fn gift(world: &TestHarness, to: Address) -> Proposal {
     let amount = U256::from(5_000_000_u64);
     let call = Erc20::transferCall { to, value: amount };
     let send = leg(Purpose::Main, world.contract_of(&world.usdc), call.abi_encode().into());
@@ -140,7 +140,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
         }
         // Without a rule about the tool, each gift needs approval, for every recipient.
         policy.push_str(&format!("[tools.{}]\nrequires_approval_above_usd = \"1000\"\n", TOOL.name));
-        let ruled = Ruled::over(World::new(2).await, &policy);
+        let ruled = Ruled::over(TestHarness::new(2).await, &policy);
         let world = &ruled.world;
         let to = if named { known } else { new };
         let preview = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
@@ -164,7 +164,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
 }
 
 /// Grants `spender` an allowance of this many units of USDC.
-fn allows(world: &World, spender: Address, units: u64) -> Proposal {
+fn allows(world: &TestHarness, spender: Address, units: u64) -> Proposal {
     let amount = U256::from(units);
     let bound = AllowanceBound { token: world.usdc.clone(), spender, kind: AllowanceKind::Erc20, at_most: amount };
     Proposal {
@@ -180,7 +180,7 @@ async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
     for (asks, named) in [(true, false), (false, false), (true, true)] {
         let spenders = if named { format!("[\"{known}\"]") } else { "\"all\"".to_owned() };
         let policy = format!("approve_first_seen = {asks}\nallowed_spenders = {spenders}\n");
-        let ruled = Ruled::over(World::new(2).await, &policy);
+        let ruled = Ruled::over(TestHarness::new(2).await, &policy);
         let world = &ruled.world;
         let looks = async |proposal| ruled.pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
         let spender = if named { known } else { new };
@@ -235,7 +235,7 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
          requires_approval_above_usd = \"1000\"\n",
         TOOL.name
     );
-    let ruled = Ruled::over(World::new(2).await, &policy);
+    let ruled = Ruled::over(TestHarness::new(2).await, &policy);
     let world = &ruled.world;
     let looks = async |to| ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
     let unasked = async |to| {
@@ -271,7 +271,7 @@ async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_
 /// As the specification requires: violations are reported in the order of the checks.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_checks_of_a_swap_are_told_in_their_order() {
-    let ruled = Ruled::over(World::new(2).await, "");
+    let ruled = Ruled::over(TestHarness::new(2).await, "");
     let world = &ruled.world;
     let mut told = world.fabric().subscribe(1_000);
     ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();

@@ -17,13 +17,13 @@ use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::sender::{self, SenderRules, TxState};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::{Committed, Found, Pipeline, Recovered, Refusal, State, Step};
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::{Proposal, Purpose};
-use bardo::safety::rulebook::End;
 use bardo::sandbox::Sandbox;
 
 use crate::endpoints::connect;
 use crate::proxy::{Fate, Proxy, wrongs};
-use crate::world::{ASKED, Book, Hook, Wallet, World, sandbox};
+use crate::world::{ASKED, Book, Hook, TestHarness, Wallet, sandbox};
 
 pub const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
@@ -38,7 +38,7 @@ static MANY: LazyLock<Sandbox> = LazyLock::new(|| sandbox(7));
 
 /// Test chain whose pipeline connects through a proxy.
 pub struct Behind {
-    pub world: World,
+    pub world: TestHarness,
     pub pipeline: Pipeline,
     pub proxy: Proxy,
     _served: server::Server,
@@ -46,7 +46,7 @@ pub struct Behind {
 
 impl Behind {
     /// `fate` decides by the test chain, the method, and the number of earlier requests of that method.
-    pub async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&World) -> F) -> Self
+    pub async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&TestHarness) -> F) -> Self
     where
         F: Fn(&str, usize) -> Fate + Send + Sync + 'static,
     {
@@ -57,7 +57,7 @@ impl Behind {
             outbid_after: PATIENT,
             ..SenderRules::for_network(NetworkKind::Devnet, 1_000)
         };
-        let world = World::in_step(&MANY, account, sending).await;
+        let world = TestHarness::in_step(&MANY, account, sending).await;
         let served = server::serve(MANY.chains()[0].devnet.clone(), 0).await.unwrap();
         let proxy = Proxy::start(served.url(), fate(&world)).await;
         let client = connect(world.client.network(), std::slice::from_ref(&proxy.url)).await;
@@ -237,7 +237,7 @@ struct Unwilling {
 }
 
 impl Unwilling {
-    fn fate(&self, world: &World, wrong: Fate) -> impl Fn(&str, usize) -> Fate + Send + Sync + use<> {
+    fn fate(&self, world: &TestHarness, wrong: Fate) -> impl Fn(&str, usize) -> Fate + Send + Sync + use<> {
         let (wallet, book, own) = (Arc::clone(&world.wallet), Arc::clone(&world.book), self.clone());
         move |method, before| {
             let outbid = wallet.signatures.load(Ordering::SeqCst) > 1;
@@ -252,7 +252,7 @@ impl Unwilling {
     }
 
     /// Lifts the stop and lets the endpoint accept submissions.
-    fn relents(&self, world: &World) {
+    fn relents(&self, world: &TestHarness) {
         self.willing.store(true, Ordering::SeqCst);
         *world.book.stop.lock().unwrap() = None;
     }

@@ -15,22 +15,22 @@ use bardo::custody::RevocableAccount;
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::Proposal;
-use bardo::safety::rulebook::End;
 use bardo::store::StoreError;
 
-use crate::world::{ASKED, Hook, World, devnet, party_key};
+use crate::world::{ASKED, Hook, TestHarness, devnet, party_key};
 
 const HUNDRED: u64 = 100_000_000;
 
-fn halt(world: &World) -> impl Fn() + Send + Sync + 'static {
+fn halt(world: &TestHarness) -> impl Fn() + Send + Sync + 'static {
     let book = Arc::clone(&world.book);
     move || *book.stop.lock().unwrap() = Some(StopLevel::Halt)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_before_the_preview_and_before_the_commit() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let swap = world.swap(HUNDRED).await;
     halt(&world)();
@@ -42,7 +42,7 @@ async fn a_stop_before_the_preview_and_before_the_commit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_while_the_spending_is_reserved() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     *world.book.on_reserve.lock().unwrap() = Hook::new(halt(&world)).into_inner().unwrap();
@@ -55,7 +55,7 @@ async fn a_stop_while_the_spending_is_reserved() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_while_it_is_signed() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     *world.wallet.on_sign.lock().unwrap() = Hook::new(halt(&world)).into_inner().unwrap();
@@ -81,7 +81,7 @@ async fn a_stop_while_it_is_signed() {
 /// The highest stop level, set and lowered again between preview and signature.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let nonce = world.nonce().await;
     let (account, revocation) = RevocableAccount::new(world.wallet.clone());
     let looked = world.pipeline.preview(world.approval(HUNDRED), Arc::new(account), ASKED).await;
@@ -100,7 +100,7 @@ async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
     let permit2 = world.contract(Contract::Permit2);
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
@@ -125,7 +125,7 @@ async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_a_halt_an_allowance_can_be_taken_back() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let permit2 = world.contract(Contract::Permit2);
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     world.pipeline.commit(permit, Consent::None).await.unwrap();
@@ -154,7 +154,7 @@ const STRANGER: &[u8] = &hex!(
 );
 
 /// A stranger's contract, and this Golem's proposal to revoke the allowance that it reports.
-pub async fn strange(world: &World, at: u8, golem_id: &str) -> (Address, Proposal) {
+pub async fn strange(world: &TestHarness, at: u8, golem_id: &str) -> (Address, Proposal) {
     let stranger = Address::repeat_byte(at);
     let put = move |chain: &mut Chain| {
         chain.set_code(stranger, Bytes::from_static(STRANGER)).unwrap();
@@ -171,7 +171,7 @@ pub async fn strange(world: &World, at: u8, golem_id: &str) -> (Address, Proposa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let (_, revoke) = strange(&world, 0x5a, "ada").await;
     let preview = world.preview(revoke.clone()).await.unwrap();
     let said = &preview.simulated.simulation.changes.allowances;
@@ -186,7 +186,7 @@ async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
-    let world = World::new(9).await;
+    let world = TestHarness::new(9).await;
     let noted = || -> Vec<(i64, String, String)> {
         let read = world.store.read(|connection| -> Result<Vec<_>, StoreError> {
             let mut rows =

@@ -15,8 +15,8 @@ use bardo::engine::{ApprovalMode, Call, Input, Status};
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::{Intent, Proposal};
-use bardo::safety::rulebook::End;
 use bardo::sandbox::Sandbox;
 use bardo::store::StoreError;
 use bardo::uniswap::order::OrderKind;
@@ -24,14 +24,14 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use crate::orders::{Desk, Manner};
-use crate::world::{ASKED, World, cents, sandbox};
+use crate::world::{ASKED, TestHarness, cents, sandbox};
 
 /// 100 USDC in raw units.
 const HUNDRED: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_does_what_it_says_and_nothing_else() {
-    let world = World::new(1).await;
+    let world = TestHarness::new(1).await;
     let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
     let nonce = world.nonce().await;
     let held = world.client.provider().get_balance(world.account()).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_serves_once_and_not_after_a_restart() {
-    let mut world = World::new(2).await;
+    let mut world = TestHarness::new(2).await;
     let used = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let unused = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     world.pipeline.commit(used, Consent::None).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_permit_serves_once_and_not_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_commits_of_one_permit_one_goes_on() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let nonce = world.nonce().await;
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let (one, other) =
@@ -131,7 +131,7 @@ async fn of_two_commits_of_one_permit_one_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_commits_stay_under_the_cap_and_never_share_a_nonce() {
-    let world = World::new(4).await;
+    let world = TestHarness::new(4).await;
     // Enough for three of about 100 dollars each.
     *world.book.cap.lock().unwrap() = "320".parse().unwrap();
     let nonce = world.nonce().await;
@@ -151,7 +151,7 @@ async fn concurrent_commits_stay_under_the_cap_and_never_share_a_nonce() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rehearsal_changes_nothing() {
-    let world = World::new(5).await;
+    let world = TestHarness::new(5).await;
     let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
     let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
     let rehearsed = world.pipeline.rehearse(permit).await.unwrap();
@@ -169,7 +169,7 @@ static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(8));
 /// A preview that fails during another action of the account is repeated afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_that_another_action_overtakes_is_made_anew() {
-    let world = World::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let world = TestHarness::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let desk = Desk::of(world, OrderKind::DutchV2, Manner::Away).await;
     let world = &desk.world;
     let (router, devnet) = (world.contract(Contract::UniversalRouter), &BROKEN.chains()[0].devnet);
@@ -240,7 +240,7 @@ async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     // Prepared concurrently: each sets the allowance for itself, and both have the same nonce of Permit2.
     let (one, other) = (world.swap(100_000_000).await, world.swap(70_000_000).await);
     let (one, other) = (world.preview(one).await.unwrap(), world.preview(other).await.unwrap());
@@ -265,7 +265,7 @@ async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
-    let world = World::new(3).await;
+    let world = TestHarness::new(3).await;
     let turn = world.pipeline.turn(31_337, world.account(), Duration::from_secs(1)).await.unwrap();
     let preview = world.preview(world.approval(1)).await.unwrap();
     let short = world.with_permits_of(Duration::from_millis(150));

@@ -16,18 +16,18 @@ use bardo::chain::sender::SenderRules;
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
+use bardo::safety::policy_engine::End;
 use bardo::safety::proposal::{Flow, Inflow, Leg, Proposal, Purpose, SignatureSlot, Trade};
-use bardo::safety::rulebook::End;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::Sandbox;
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
 
-use crate::world::{FEE, Hook, World, cents, leg, sandbox};
+use crate::world::{FEE, Hook, TestHarness, cents, leg, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 
 /// Step that revokes the router's allowance for USDC inside Permit2.
-fn inside(world: &World) -> Leg {
+fn inside(world: &TestHarness) -> Leg {
     let call = Permit2::approveCall {
         token: world.contract_of(&world.usdc),
         spender: world.contract(Contract::UniversalRouter),
@@ -38,7 +38,7 @@ fn inside(world: &World) -> Leg {
 }
 
 /// Buys this amount of WETH for at most `most` raw USDC: an allowance, the swap, and the revocation of both allowances.
-async fn exactly(world: &World, out: U256, most: u64) -> Proposal {
+async fn exactly(world: &TestHarness, out: U256, most: u64) -> Proposal {
     let like = world.swap(most).await;
     let (router, permit2) = (world.contract(Contract::UniversalRouter), world.contract(Contract::Permit2));
     let (from, to, in_max) = (world.contract_of(&world.usdc), world.contract_of(&world.weth), U256::from(most));
@@ -82,7 +82,7 @@ async fn exactly(world: &World, out: U256, most: u64) -> Proposal {
 /// The actual input is read from the token's events in the plan's own transactions; the maximum is not spent.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exact_output_counts_for_what_went_in() {
-    let world = World::new(1).await;
+    let world = TestHarness::new(1).await;
     let out = world.quote(U256::from(HUNDRED)).await;
     let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
     // Three and a half dollars more than needed.
@@ -109,7 +109,7 @@ static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(6));
 /// The main step of a plan has happened, whatever happens to the clean-up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_last_leg_that_fails_uncounts_nothing() {
-    let world = World::over(&BROKEN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let world = TestHarness::over(&BROKEN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
     let permit2 = world.contract(Contract::Permit2);
     let mut swap = world.swap(HUNDRED).await;
     swap.legs.push(inside(&world));

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::acting::{acting, executor, keys, seen};
-use crate::world::World;
+use crate::world::TestHarness;
 
 struct Desk {
-    world: World,
+    world: TestHarness,
     executor: Executor,
     events: std::sync::Mutex<Receiver>,
     _phase: watch::Sender<Phase>,
@@ -28,7 +28,7 @@ struct Desk {
 
 impl Desk {
     async fn new(account: usize) -> Self {
-        let world = World::new(account).await;
+        let world = TestHarness::new(account).await;
         let (store, folder) = keys();
         let fabric = world.fabric();
         let events = std::sync::Mutex::new(fabric.subscribe(1_000));

@@ -40,20 +40,20 @@ use bardo::chain::token::{self, Token};
 use bardo::custody::development::DevelopmentAccount;
 use bardo::fabric::{self, Event, EventKind, Fabric, Receiver};
 use bardo::runtime::data::ROOMS;
-use bardo::safety::account::{Account, AccountKind, FrameContext, SignError};
-use bardo::safety::approval::{ApprovalDesk, ApprovalNeed};
-use bardo::safety::audit::{self, Trail};
+use bardo::safety::account::{Account, AccountKind, PayloadContext, SignError};
+use bardo::safety::approval::{ApprovalNeed, ApprovalQueue};
+use bardo::safety::audit::{self, AuditLog};
+use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::checks::slippage::SlippageLimits;
-use bardo::safety::ground::Ground;
 use bardo::safety::ledger::MarkMoved;
-use bardo::safety::pipeline::{Asked, Capability, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
+use bardo::safety::pipeline::{Capability, PhaseRequest, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
+use bardo::safety::policy_engine::{End, PolicyEngine, Reservation, ReserveError};
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
 };
 use bardo::safety::queue_key::QueueKey;
-use bardo::safety::rulebook::{End, Reservation, ReserveError, Rulebook};
 use bardo::safety::typed::TypedMessage;
-use bardo::safety::{Facts, FrameError, Framed, Verdict};
+use bardo::safety::{CheckInputs, PayloadError, SigningPayload, Verdict};
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::store::{Migrations, Store, StoreConfig, StoreError};
@@ -103,7 +103,7 @@ pub const FEE: u32 = 500;
 /// Lifetime of permits here.
 const TTL: Duration = Duration::from_secs(60);
 
-pub const ASKED: Asked = Asked { phase: Phase::Thriving, own: None };
+pub const ASKED: PhaseRequest = PhaseRequest { phase: Phase::Thriving, own: None };
 
 /// A tool like those of the catalog; its declared class is as lax as possible, so that the derived one counts.
 pub const TOOL: ToolMeta = ToolMeta {
@@ -183,7 +183,7 @@ impl Account for Wallet {
         self.account.kind()
     }
 
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         self.account.frame(proposal, context)
     }
 
@@ -286,7 +286,7 @@ impl Book {
     }
 }
 
-impl Rulebook for Book {
+impl PolicyEngine for Book {
     fn version(&self) -> B256 {
         Hook::run(&self.on_version);
         *self.version.lock().unwrap()
@@ -305,7 +305,7 @@ impl Rulebook for Book {
         *self.limits.lock().unwrap()
     }
 
-    fn check(&self, _: &Framed, facts: &Facts) -> Vec<Verdict> {
+    fn check(&self, _: &SigningPayload, facts: &CheckInputs) -> Vec<Verdict> {
         let halt = match facts.stop {
             Some(level) if !facts.takes_back() => {
                 Verdict::because(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![])
@@ -319,19 +319,19 @@ impl Rulebook for Book {
         vec![halt, spending]
     }
 
-    fn consent(&self, _: &Framed, _: &Facts) -> ApprovalNeed {
+    fn consent(&self, _: &SigningPayload, _: &CheckInputs) -> ApprovalNeed {
         self.need.lock().unwrap().clone()
     }
 
-    fn above_hot_lane(&self, _: &Framed, facts: &Facts) -> bool {
+    fn above_hot_lane(&self, _: &SigningPayload, facts: &CheckInputs) -> bool {
         facts.values.as_ref().is_ok_and(|values| values.spent > *self.hot_lane.lock().unwrap())
     }
 
-    fn always_covers(&self, _: &Framed, _: &Facts) -> bool {
+    fn always_covers(&self, _: &SigningPayload, _: &CheckInputs) -> bool {
         self.always.load(Ordering::SeqCst)
     }
 
-    fn goes_private(&self, _: &Framed, _: &Facts) -> bool {
+    fn goes_private(&self, _: &SigningPayload, _: &CheckInputs) -> bool {
         self.private.load(Ordering::SeqCst)
     }
 
@@ -339,8 +339,8 @@ impl Rulebook for Book {
         &self,
         transaction: &Transaction<'_>,
         _: u64,
-        _: &Framed,
-        facts: &Facts,
+        _: &SigningPayload,
+        facts: &CheckInputs,
     ) -> Result<Reservation, ReserveError> {
         Hook::run(&self.on_reserve);
         let spent = facts.values.as_ref().map_err(|doubt| ReserveError::Ledger(doubt.to_string()))?.spent;
@@ -410,12 +410,12 @@ impl Rulebook for Book {
     }
 }
 
-pub struct World {
+pub struct TestHarness {
     pub pipeline: Pipeline,
     pub book: Arc<Book>,
     pub wallet: Arc<Wallet>,
     pub store: Store,
-    pub desk: ApprovalDesk,
+    pub desk: ApprovalQueue,
     pub client: ChainClient,
     pub usdc: Token,
     pub weth: Token,
@@ -427,7 +427,7 @@ pub struct World {
     _alone: tokio::sync::OwnedMutexGuard<()>,
 }
 
-impl World {
+impl TestHarness {
     /// Fixture for the devnet's account of that number, which gets 10,000 USDC.
     pub async fn new(account: usize) -> Self {
         Self::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await
@@ -487,8 +487,8 @@ impl World {
         let store = open(&folder);
         let shifted = Arc::<Shifted>::default();
         let events = Mutex::new(fabric.subscribe(10_000));
-        let trail = Trail::new(store.clone(), clock.clone());
-        let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
+        let trail = AuditLog::new(store.clone(), clock.clone());
+        let desk = ApprovalQueue::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
         let world = Self {
             pipeline: Pipeline::new(config(
                 &client,
@@ -567,13 +567,13 @@ impl World {
 
     /// The same chain and account under other rules, with another database.
     #[allow(dead_code)] // The benchmark that includes this file does not use it.
-    pub fn pipeline_under(&self, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
+    pub fn pipeline_under(&self, rules: Arc<dyn PolicyEngine>, store: &Store) -> Pipeline {
         self.pipeline_with(rules, store, TTL)
     }
 
     /// The same with this lifetime of permits.
     #[allow(dead_code)] // The benchmark that includes this file does not use it.
-    pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
+    pub fn pipeline_with(&self, rules: Arc<dyn PolicyEngine>, store: &Store, permits: Duration) -> Pipeline {
         let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
         let config = config(&self.client, store, rules, fabric, desk, self.signing(), clock);
         Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
@@ -581,7 +581,7 @@ impl World {
 
     /// The same account over another client of the chain, under other rules on another database.
     #[allow(dead_code)] // The benchmark that includes this file does not use it.
-    pub fn pipeline_of(&self, client: &ChainClient, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
+    pub fn pipeline_of(&self, client: &ChainClient, rules: Arc<dyn PolicyEngine>, store: &Store) -> Pipeline {
         Pipeline::new(config(client, store, rules, &self.fabric, &self.desk, self.signing(), self.clock.clone()))
     }
 
@@ -645,9 +645,9 @@ impl World {
     /// Restarts the program: nothing in memory remains.
     pub fn restart(&mut self) {
         self.store = open(&self.folder);
-        let trail = Trail::new(self.store.clone(), Arc::new(SystemClock));
+        let trail = AuditLog::new(self.store.clone(), Arc::new(SystemClock));
         self.desk =
-            ApprovalDesk::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), trail);
+            ApprovalQueue::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), trail);
         self.pipeline = Pipeline::new(self.config(&self.client));
     }
 
@@ -926,17 +926,17 @@ pub fn party_key(account: Address) -> QueueKey {
 fn config(
     client: &ChainClient,
     store: &Store,
-    rules: Arc<dyn Rulebook>,
+    rules: Arc<dyn PolicyEngine>,
     fabric: &Fabric,
-    desk: &ApprovalDesk,
+    desk: &ApprovalQueue,
     (sending, account): (SenderRules, Address),
     clock: Arc<dyn Clock>,
 ) -> PipelineConfig {
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
     let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, sending);
-    let ground = Ground::new(client.clone(), prices, "10000".parse().unwrap());
+    let reader = SnapshotReader::new(client.clone(), prices, "10000".parse().unwrap());
     PipelineConfig {
-        chains: vec![PipelineChain { ground, sender }],
+        chains: vec![PipelineChain { reader, sender }],
         store: store.clone(),
         rules,
         clock,

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::acting::{acting, executor, keys, seen};
-use crate::world::{Hook, World, leg};
+use crate::world::{Hook, TestHarness, leg};
 
 /// Parameters of the test tool.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -173,7 +173,7 @@ impl WriteTool for Stuck {
 static STUCK: ToolDef = ToolDef::write::<Stuck>();
 
 struct Desk {
-    world: World,
+    world: TestHarness,
     executor: Executor,
     events: std::sync::Mutex<Receiver>,
     phase: watch::Sender<Phase>,
@@ -186,7 +186,7 @@ impl Desk {
     }
 
     async fn with(account: usize, change: impl FnOnce(Acting) -> Option<Acting>) -> Self {
-        let world = World::new(account).await;
+        let world = TestHarness::new(account).await;
         let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, Arc::new(SystemClock));
         let events = std::sync::Mutex::new(fabric.subscribe(1_000));

@@ -14,7 +14,7 @@ use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
 use bardo::chain::sender::{SenderError, TxState, WaitRules};
 use serde_json::{Value, json};
 
-use crate::chain::{CHAIN_ID, PLENTY, World};
+use crate::chain::{CHAIN_ID, PLENTY, TestHarness};
 use crate::host::Devnet;
 use crate::proxy::{Fate, Proxy, wrongs};
 
@@ -39,7 +39,7 @@ fn disagree(error: &SenderError, method: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let lies = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&lies);
@@ -67,7 +67,7 @@ async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let lies = Arc::new(AtomicBool::new(true));
     for forged in ["none", "failed", "elsewhere"] {
@@ -111,7 +111,7 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     // Behind for its first two answers, then level.
     let late = Proxy::start(served.url(), |method, before| match (method, before) {
@@ -167,7 +167,7 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
     // At the first send, at the next one, and at both: nothing is known when it is resent.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
         for (wrong, _) in wrongs() {
-            let world = World::new(Mining::OnTransaction);
+            let world = TestHarness::new(Mining::OnTransaction);
             let served = server::serve(world.devnet.clone(), 0).await.unwrap();
             let told = wrong.clone();
             let proxy = Proxy::start(served.url(), move |method, before| {

@@ -12,7 +12,7 @@ use bardo::chain::network::{AddressBook, ChainPlan, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules, HttpLimits};
 use bardo::chain::sender::{TxState, WaitRules};
 
-use crate::chain::{CHAIN_ID, PLENTY, World};
+use crate::chain::{CHAIN_ID, PLENTY, TestHarness};
 use crate::proxy::{Fate, Proxy};
 
 const SEND: &str = "eth_sendRawTransaction";
@@ -40,7 +40,7 @@ async fn connect(url: &str) -> ChainClient {
 /// Makes three payments in sequence over an endpoint that does `fate` to the requests that `meant` selects, and checks
 /// that each was made once.
 async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let (told, what) = (fate.clone(), format!("{fate:?}"));
     let proxy =

@@ -10,9 +10,9 @@ use bardo::base::fabric::AskReason;
 use bardo::base::id::GolemId;
 use bardo::base::text::SafeText;
 use bardo::engine::{Status, ToolResponse};
-use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::actor::{Actor, ActorContext};
 use bardo::runtime::session::{Session, SessionOptions};
-use bardo::session::handle::{AllowanceNow, Command, Handle, LeaveMode, News, Sent, Snapshot};
+use bardo::session::handle::{AllowanceState, Command, Handle, LeaveMode, News, Sent, Snapshot};
 use bardo::session::questions::{OperatorAnswer, Question, QuestionKey};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -24,7 +24,7 @@ use crate::host::{Devnet, Home, ROOMY, Ran, finish, on_terminal};
 struct Nobody;
 
 impl Actor for Nobody {
-    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+    fn live(self: Box<Self>, mut seat: ActorContext) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             // An ended session counts as leaving, too.
             let _left = seat.leaving.wait_for(|leaving| *leaving).await;
@@ -35,7 +35,7 @@ impl Actor for Nobody {
 #[derive(Default)]
 pub struct Seen {
     ready: bool,
-    allowances: Vec<AllowanceNow>,
+    allowances: Vec<AllowanceState>,
     pub questions: Arc<Vec<Question>>,
     pub replies: Vec<(u64, ToolResponse)>,
     /// Held manual actions, by the tickets of their commands.
@@ -72,7 +72,7 @@ impl Console {
                     News::Questions(questions) => seen.questions = questions,
                     News::Offered { ticket, question } => seen.offers.push((ticket, *question)),
                     News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
-                    News::Told { done, words } => seen.told.push((done, words.to_string())),
+                    News::CommandResult { done, words } => seen.told.push((done, words.to_string())),
                     News::Snapshot(snapshot) => {
                         seen.allowances = snapshot.allowances.rows.clone();
                         seen.snapshot = Some(snapshot);
@@ -311,7 +311,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
 }
 
 /// Allowances that a console on the folder shows, once it shows this many rows.
-pub async fn allowances_shown(home: &Home, devnet: &Devnet, rows: usize) -> Vec<AllowanceNow> {
+pub async fn allowances_shown(home: &Home, devnet: &Devnet, rows: usize) -> Vec<AllowanceState> {
     let console = Console::open(home, devnet).await;
     let all = |seen: &Seen| (seen.allowances.len() == rows).then(|| seen.allowances.clone());
     let shown = console.until("what others may take", all).await;

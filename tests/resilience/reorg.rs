@@ -6,34 +6,34 @@ use alloy::providers::Provider as _;
 use bardo::chain::devnet::{ChainTransaction, Mining, server};
 use bardo::chain::sender::{Fees, Route, Sender, TxState};
 
-use crate::chain::{GWEI, PLENTY, SINK, World, connect};
+use crate::chain::{GWEI, PLENTY, SINK, TestHarness, connect};
 use crate::proxy::{Fate, Proxy};
 
 /// Enough confirmations for a reorganisation of twelve blocks.
 const CONFIRMATIONS: u64 = 13;
 
-async fn world() -> (World, Sender) {
-    let mut world = World::new(Mining::Manual);
+async fn world() -> (TestHarness, Sender) {
+    let mut world = TestHarness::new(Mining::Manual);
     world.rules.confirmations = CONFIRMATIONS;
     mine(&world, 14).await;
     let sender = world.sender();
     (world, sender)
 }
 
-async fn mine(world: &World, blocks: u64) {
+async fn mine(world: &TestHarness, blocks: u64) {
     for _ in 0..blocks {
         world.devnet.mine().await.unwrap();
     }
 }
 
 /// Replaces the newest blocks by empty ones, except that the first may contain `instead`.
-async fn reorg(world: &World, depth: u64, instead: Option<ChainTransaction>) {
+async fn reorg(world: &TestHarness, depth: u64, instead: Option<ChainTransaction>) {
     let replacements = instead.into_iter().map(|transaction| (transaction, 0)).collect();
     world.devnet.run(move |chain| chain.reorg(depth, replacements).map(|_| ())).await.unwrap().unwrap();
 }
 
 /// Polls, resends pending transactions and makes blocks until the result is final.
-async fn settle(world: &World, sender: &Sender, hash: B256) -> TxState {
+async fn settle(world: &TestHarness, sender: &Sender, hash: B256) -> TxState {
     for _ in 0..40 {
         let standing = sender.look(hash).await.unwrap();
         if standing.settled {
@@ -48,7 +48,7 @@ async fn settle(world: &World, sender: &Sender, hash: B256) -> TxState {
 }
 
 /// Asserts that ledger and chain agree on the receipt, the next nonce, and the received amount.
-async fn agree(world: &World, sender: &Sender, hash: B256, state: TxState, arrived: u64, what: &str) {
+async fn agree(world: &TestHarness, sender: &Sender, hash: B256, state: TxState, arrived: u64, what: &str) {
     let receipt = world.client.provider().get_transaction_receipt(hash).await.unwrap();
     let expected = match &receipt {
         None => TxState::Dropped,
@@ -133,7 +133,7 @@ async fn a_replaced_transaction_may_win_on_the_new_branch() {
         let old = kept.hash();
         sender.send(kept).await.unwrap();
         let dearer = world.sign_as(&world.key, 0, U256::from(5), PLENTY);
-        let kept = sender.keep_replacement(old, dearer).await.unwrap();
+        let kept = sender.store_replacement(old, dearer).await.unwrap();
         let new = kept.hash();
         sender.send(kept).await.unwrap();
         mine(&world, depth).await;

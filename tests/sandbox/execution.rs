@@ -41,7 +41,7 @@ impl Ground {
     async fn new() -> Self {
         let mut world = World::quiet(&ETHEREUM);
         world.chain.set_balance(TRADER, U256::MAX >> 100);
-        let deployment = Arc::clone(world.residents.deployment());
+        let deployment = Arc::clone(world.background_actors.deployment());
         let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt(world.chain, running).unwrap();
         // The balance is of the pinned block.

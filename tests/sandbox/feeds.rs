@@ -10,7 +10,7 @@ use bardo::sandbox::target::Asset;
 use crate::world::World;
 
 fn read(world: &World, asset: Asset) -> Result<(i128, u64), String> {
-    let feed = world.residents.deployment().feeds[&asset];
+    let feed = world.background_actors.deployment().feeds[&asset];
     let round = world.try_ask(feed, Aggregator::latestRoundDataCall {})?;
     Ok((i128::try_from(round.answer).unwrap(), round.updatedAt.to()))
 }
@@ -19,7 +19,7 @@ fn read(world: &World, asset: Asset) -> Result<(i128, u64), String> {
 fn feeds_follow_the_market_and_keep_their_heartbeat() {
     let mut world = World::new(&BASE);
     for asset in Asset::FED {
-        let feed = world.residents.deployment().feeds[&asset];
+        let feed = world.background_actors.deployment().feeds[&asset];
         assert_eq!(world.ask(feed, Aggregator::decimalsCall {}), 8);
         assert_eq!(world.ask(feed, Aggregator::descriptionCall {}), format!("{} / USD", asset.ticker()));
     }
@@ -40,12 +40,12 @@ fn feeds_follow_the_market_and_keep_their_heartbeat() {
 fn a_silent_feed_grows_stale() {
     let mut world = World::new(&BASE);
     let (_, before) = read(&world, Asset::Link).unwrap();
-    world.residents.silence(Asset::Link, true);
+    world.background_actors.silence(Asset::Link, true);
     world.chain.increase_time(2 * HEARTBEAT_SECONDS);
     world.block();
     assert_eq!(read(&world, Asset::Link).unwrap().1, before);
     assert!(read(&world, Asset::Eth).unwrap().1 > before);
-    world.residents.silence(Asset::Link, false);
+    world.background_actors.silence(Asset::Link, false);
     world.block();
     assert_eq!(read(&world, Asset::Link).unwrap().1, world.chain.head().header.timestamp);
 }
@@ -54,7 +54,7 @@ fn a_silent_feed_grows_stale() {
 fn a_frozen_feed_keeps_its_answer_a_forced_one_lies_a_broken_one_reverts() {
     let mut world = World::new(&BASE);
     let (answer, at) = read(&world, Asset::Eth).unwrap();
-    world.residents.set_fault(Asset::Eth, FeedFault::Frozen);
+    world.background_actors.set_fault(Asset::Eth, FeedFault::Frozen);
     world.chain.increase_time(1);
     world.block();
     let frozen = read(&world, Asset::Eth).unwrap();
@@ -64,15 +64,15 @@ fn a_frozen_feed_keeps_its_answer_a_forced_one_lies_a_broken_one_reverts() {
     assert!(frozen.1 >= at && (frozen.0 - answer).abs() < answer / 50);
 
     for lie in [0, -5, 1] {
-        world.residents.set_fault(Asset::Eth, FeedFault::Forced(lie));
+        world.background_actors.set_fault(Asset::Eth, FeedFault::Forced(lie));
         world.block();
         let (said, _) = read(&world, Asset::Eth).unwrap();
         assert_eq!(said, lie);
     }
-    world.residents.set_fault(Asset::Eth, FeedFault::Broken);
+    world.background_actors.set_fault(Asset::Eth, FeedFault::Broken);
     world.block();
     assert!(read(&world, Asset::Eth).is_err());
-    world.residents.set_fault(Asset::Eth, FeedFault::None);
+    world.background_actors.set_fault(Asset::Eth, FeedFault::None);
     world.block();
     world.block();
     let (said, when) = read(&world, Asset::Eth).unwrap();
@@ -85,7 +85,7 @@ fn the_faucet_gives_what_is_asked() {
     let to = address!("0x00000000000000000000000000000000deadbeef");
     let amount = U256::from(12_345_678_u64);
     for gift in [Gift::Ether(amount), Gift::Token(Token::Weth, amount), Gift::Token(Token::Wbtc, amount)] {
-        world.residents.give(&mut world.chain, to, gift).unwrap();
+        world.background_actors.give(&mut world.chain, to, gift).unwrap();
     }
     world.block();
     assert_eq!(world.chain.state().balance(to), amount);
@@ -93,6 +93,6 @@ fn the_faucet_gives_what_is_asked() {
     assert_eq!(world.balance(Token::Wbtc, to), amount);
 
     let mut base = World::quiet(&BASE);
-    let refused = base.residents.give(&mut base.chain, to, Gift::Token(Token::Wbtc, amount));
+    let refused = base.background_actors.give(&mut base.chain, to, Gift::Token(Token::Wbtc, amount));
     assert_eq!(refused.unwrap_err().to_string(), "base has no WBTC");
 }

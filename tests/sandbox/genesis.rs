@@ -14,7 +14,7 @@ use crate::world::{START, World};
 fn every_contract_has_code_where_the_description_says() {
     for plan in CHAINS {
         let world = World::new(plan);
-        let deployment = world.residents.deployment();
+        let deployment = world.background_actors.deployment();
         let all = deployment.contracts.values().chain(deployment.enforcers.values());
         let all = all.chain(deployment.tokens.values()).chain(deployment.feeds.values());
         for address in all.copied().chain(deployment.pools.iter().map(|pool| pool.address)) {
@@ -50,7 +50,7 @@ fn genesis_is_made_of_signed_transactions_alone() {
 #[test]
 fn the_factories_know_the_pools_at_the_computed_addresses() {
     let world = World::new(&ETHEREUM);
-    for pool in &world.residents.deployment().pools {
+    for pool in &world.background_actors.deployment().pools {
         let (a, b) = (pool.token0.address, pool.token1.address);
         let known = match pool.venue {
             Venue::V2 => world.ask(world.contract("v2Factory"), UniswapV2Factory::getPairCall { tokenA: a, tokenB: b }),
@@ -212,7 +212,7 @@ fn the_same_seed_gives_the_same_chain_and_another_seed_the_same_addresses() {
     assert_eq!(first.chain.head().hash, second.chain.head().hash);
     assert_ne!(first.chain.head().hash, other.chain.head().hash);
     let places = |world: &World| {
-        let deployment = world.residents.deployment();
+        let deployment = world.background_actors.deployment();
         (deployment.contracts.clone(), deployment.tokens.clone(), deployment.pools.clone())
     };
     assert_eq!(places(&first), places(&second));

@@ -54,7 +54,11 @@ fn whenever_it_is_begun_the_same_seed_shows_the_same_market() {
     let mut later = World::begun(&BASE, 1, START + 5 * 3_600 + 437);
     for block in 0..60 {
         for asset in Asset::ALL {
-            assert_eq!(now.residents.price(&now.chain, asset), later.residents.price(&later.chain, asset), "{asset:?}");
+            assert_eq!(
+                now.background_actors.price(&now.chain, asset),
+                later.background_actors.price(&later.chain, asset),
+                "{asset:?}"
+            );
         }
         let stands = |world: &World| -> Vec<_> {
             world.sound_pools().iter().map(|pool| standing(world.chain.state(), pool)).collect()
@@ -69,7 +73,7 @@ fn whenever_it_is_begun_the_same_seed_shows_the_same_market() {
 fn a_crash_takes_pools_and_feeds_down_with_it() {
     let mut world = World::new(&ETHEREUM);
     let before = world.price(Asset::Eth);
-    world.residents.crash(&world.chain, 300_000, 10);
+    world.background_actors.crash(&world.chain, 300_000, 10);
     for _ in 0..14 {
         world.block();
     }
@@ -79,7 +83,7 @@ fn a_crash_takes_pools_and_feeds_down_with_it() {
         let distance = world.distance(&pool).abs();
         assert!(distance <= f64::from(pool.venue.fee()) / 1e6 + 0.003, "{pool:?} is off by {distance}");
     }
-    let feed = world.residents.deployment().feeds[&Asset::Eth];
+    let feed = world.background_actors.deployment().feeds[&Asset::Eth];
     let round = world.ask(feed, bardo::abi::feed::Aggregator::latestRoundDataCall {});
     let answer = i128::try_from(round.answer).unwrap() as f64 / 1e8;
     assert!((answer / after - 1.0).abs() < 0.002, "the feed says {answer}");
@@ -89,7 +93,7 @@ fn a_crash_takes_pools_and_feeds_down_with_it() {
 fn a_spike_passes() {
     let mut world = World::new(&BASE);
     let before = world.price(Asset::Uni);
-    world.residents.spike(&world.chain, 200_000, 5);
+    world.background_actors.spike(&world.chain, 200_000, 5);
     let mut highest = before;
     for _ in 0..15 {
         world.block();

@@ -35,7 +35,7 @@ async fn an_order_without_what_the_document_requires_is_not_taken() {
     let service = JsonService::new(&served.url()).unwrap();
     let chain = sandbox.chain("ethereum").unwrap();
     let user = Party::development_accounts().unwrap().swap_remove(1);
-    let house = chain.residents.order_service();
+    let house = chain.background_actors.order_service();
     let next = chain.devnet.head().borrow().header.number + 1;
     let over_blocks = Auction::CosignedBlocks { over: 30, base_fee: 0, per_gwei: U256::ZERO };
     let by_priority = Auction::PriorityFee { start_block: next + 2, baseline: 0, mps_per_wei: U256::from(1) };

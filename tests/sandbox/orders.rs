@@ -8,7 +8,7 @@ use alloy::sol_types::SolValue as _;
 use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::chain::permit2::{Domain, nonce_position};
-use bardo::sandbox::cast::Role;
+use bardo::sandbox::actors::Role;
 use bardo::sandbox::contracts::PERMIT2;
 use bardo::sandbox::order_service::{Fill, Status, SubmitError};
 use bardo::sandbox::plan::{BASE, ChainPlan, ETHEREUM, Token};
@@ -34,7 +34,7 @@ fn swapper(world: &World) -> Address {
 /// Sells thousandths of an ether for dollars, from `start` down to `least`.
 fn draft(world: &World, kind: OrderKind, nonce: u64, milliether: u64, start: u64, least: u64) -> Draft {
     let next = world.chain.next_context();
-    let service = world.residents.order_service();
+    let service = world.background_actors.order_service();
     let dollars = |dollars: u64| U256::from(dollars) * U256::from(1_000_000);
     Draft {
         reactor: service.reactor(kind).unwrap(),
@@ -71,7 +71,7 @@ fn signed(world: &World, order: &Order) -> Bytes {
 
 fn submit(world: &World, order: &Order) -> Result<B256, SubmitError> {
     let signature = signed(world, order);
-    world.residents.order_service().submit(&world.chain, order.kind(), &order.encode(), &signature)
+    world.background_actors.order_service().submit(&world.chain, order.kind(), &order.encode(), &signature)
 }
 
 /// Makes blocks with the actors until the order has ended; returns its end, and the number of failed fills.
@@ -79,13 +79,13 @@ fn until_it_ends(world: &mut World, hash: B256) -> (Status, usize) {
     let mut failed = 0;
     for _ in 0..90 {
         failed += world.busy_block();
-        world.residents.order_service().follow(&world.chain);
-        let entry = world.residents.order_service().entry(hash).unwrap();
+        world.background_actors.order_service().follow(&world.chain);
+        let entry = world.background_actors.order_service().entry(hash).unwrap();
         if !entry.can_fill() {
             return (entry.status, failed);
         }
     }
-    panic!("the order did not end: {:?}", world.residents.order_service().entry(hash));
+    panic!("the order did not end: {:?}", world.background_actors.order_service().entry(hash));
 }
 
 /// Submits an order, waits for its end, and compares the swapper's output with the order's value for that block. `None`
@@ -103,7 +103,7 @@ fn fill(world: &mut World, draft: Draft) -> Option<(Fill, usize)> {
         other => panic!("{other:?}"),
     };
 
-    let cosigned = world.residents.order_service().entry(hash).unwrap().order;
+    let cosigned = world.background_actors.order_service().entry(hash).unwrap().order;
     assert_eq!(cosigned.hash(), hash, "what the cosigner adds is not part of what was signed");
     let block = world.chain.block(fill.block.into()).unwrap().clone();
     let index = block.transactions.iter().position(|transaction| transaction.hash == fill.transaction).unwrap();
@@ -128,9 +128,11 @@ fn fill(world: &mut World, draft: Draft) -> Option<(Fill, usize)> {
 #[test]
 fn an_order_of_each_kind_is_filled_at_what_its_curve_says_for_that_block() {
     let mut world = world(&ETHEREUM);
-    let fillers = [Role::FirstFiller, Role::SecondFiller, Role::ThirdFiller].map(|role| world.residents.address(role));
+    let fillers =
+        [Role::FirstFiller, Role::SecondFiller, Role::ThirdFiller].map(|role| world.background_actors.address(role));
     let worth =
-        u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
+        u64::try_from(world.background_actors.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000)
+            .unwrap();
     for (nonce, kind) in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority].into_iter().enumerate() {
         let nonce = u64::try_from(nonce).unwrap();
         // Begins above the value of an ether, so that nobody fills at once; ends below it.
@@ -148,7 +150,8 @@ fn an_order_of_each_kind_is_filled_at_what_its_curve_says_for_that_block() {
 fn fillers_compete_and_do_not_always_win() {
     let mut world = world(&BASE);
     let worth =
-        u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
+        u64::try_from(world.background_actors.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000)
+            .unwrap();
     let (mut winners, mut lost, mut filled) = (BTreeSet::new(), 0, 0);
     for nonce in 0..24 {
         let kind = [OrderKind::DutchV3, OrderKind::Priority, OrderKind::DutchV2][usize::try_from(nonce % 3).unwrap()];
@@ -190,9 +193,10 @@ fn set_usdc(world: &mut World, owner: Address, amount: U256) {
 fn a_filler_whose_purse_is_empty_fills_no_more_and_another_does_or_nobody() {
     let mut world = world(&ETHEREUM);
     let roles = [Role::FirstFiller, Role::SecondFiller, Role::ThirdFiller];
-    let fillers = roles.map(|role| world.residents.address(role));
+    let fillers = roles.map(|role| world.background_actors.address(role));
     let worth =
-        u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
+        u64::try_from(world.background_actors.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000)
+            .unwrap();
     let mut nonces = 0..40;
     let mut sold = |world: &mut World| {
         // Half an ether, from two percent above its value to four percent below.
@@ -242,7 +246,8 @@ fn a_used_up_nonce_cancels() {
 fn funds_can_run_out_and_come_back() {
     let mut world = world(&ETHEREUM);
     let worth =
-        u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
+        u64::try_from(world.background_actors.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000)
+            .unwrap();
     let order = draft(&world, OrderKind::DutchV2, 1, 1_000, worth * 98 / 100, worth * 97 / 100).order().unwrap();
     let hash = submit(&world, &order).unwrap();
     let weth = world.token(Token::Weth);
@@ -250,7 +255,7 @@ fn funds_can_run_out_and_come_back() {
     for _ in 0..6 {
         world.busy_block();
     }
-    let service = world.residents.order_service().clone();
+    let service = world.background_actors.order_service().clone();
     service.follow(&world.chain);
     assert_eq!(service.entry(hash).unwrap().status, Status::InsufficientFunds);
     assert!(world.transact(1, weth, Erc20::approveCall { spender: PERMIT2, value: U256::MAX }).is_success());
@@ -261,7 +266,7 @@ fn funds_can_run_out_and_come_back() {
 #[test]
 fn the_service_takes_nothing_that_is_not_sound_and_nothing_twice() {
     let world = world(&ETHEREUM);
-    let service = world.residents.order_service();
+    let service = world.background_actors.order_service();
     let sound = draft(&world, OrderKind::DutchV2, 1, 1_000, 3_500, 3_300);
     let order = sound.order().unwrap();
     let (encoded, signature) = (order.encode(), signed(&world, &order));

@@ -41,7 +41,7 @@ struct Ground {
 impl Ground {
     fn new() -> Self {
         let world = World::new(&ETHEREUM);
-        let deployment = Arc::clone(world.residents.deployment());
+        let deployment = Arc::clone(world.background_actors.deployment());
         let usd = Asset::FED.into_iter().map(|asset| (asset, world.price(asset))).collect();
         let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
         let devnet = Devnet::adopt(world.chain, running).unwrap();

@@ -10,8 +10,8 @@ use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::erc7683::{AcrossOrderData, DestinationSettler, OriginSettler};
 use bardo::chain::permit2::Domain;
 use bardo::intents::Intent;
-use bardo::intents::gateway::{IntentGateway, Wish};
-use bardo::sandbox::cast::Role;
+use bardo::intents::gateway::{BidRequest, IntentGateway};
+use bardo::sandbox::actors::Role;
 use bardo::sandbox::contracts::PERMIT2;
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::Token;
@@ -49,8 +49,8 @@ impl Bridge {
 
     fn gateway(&self) -> LocalRelayers {
         let chain = self.chain("ethereum");
-        let relayers = chain.residents.relayers().unwrap().clone();
-        LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone())
+        let relayers = chain.background_actors.relayers().unwrap().clone();
+        LocalRelayers::new(relayers, chain.devnet.clone(), chain.background_actors.clone())
     }
 
     async fn ask<C: SolCall + Send + 'static>(&self, name: &str, to: Address, call: C) -> C::Return
@@ -116,8 +116,8 @@ impl Bridge {
         self.chain("ethereum").deployment.contracts[key]
     }
 
-    fn wish(&self, amount: u64) -> Wish {
-        Wish {
+    fn wish(&self, amount: u64) -> BidRequest {
+        BidRequest {
             origin_chain_id: 31_337,
             destination_chain_id: 31_338,
             token_in: self.token("ethereum"),
@@ -231,7 +231,7 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
     let mut intents = Vec::new();
     for nonce in 0..16u64 {
         let bids = gateway.quote(&bridge.wish(amount)).await.unwrap();
-        let cheapest = bridge.chain("ethereum").residents.address(Role::ThirdRelayer);
+        let cheapest = bridge.chain("ethereum").background_actors.address(Role::ThirdRelayer);
         assert_eq!(bids[0].relayer, cheapest);
         // More than the second would deliver.
         let least = (bids[0].output + bids[1].output) / U256::from(2);
@@ -248,7 +248,7 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
         }
     }
     assert_eq!(bridge.balance("base", user).await, had + came);
-    let left = bridge.balance("base", bridge.chain("base").residents.address(Role::ThirdRelayer)).await;
+    let left = bridge.balance("base", bridge.chain("base").background_actors.address(Role::ThirdRelayer)).await;
     // Locked and undelivered funds are refunded.
     for intent in &intents {
         if bridge.status(intent).await == OPEN {

@@ -6,7 +6,7 @@ use bardo::base::service::ServiceError;
 use bardo::chain::permit2::Domain;
 use bardo::chain::service::JsonService;
 use bardo::intents::Intent;
-use bardo::intents::gateway::{IntentGateway, Wish};
+use bardo::intents::gateway::{BidRequest, IntentGateway};
 use bardo::intents::service::HttpIntents;
 use bardo::sandbox::contracts::PERMIT2;
 use bardo::sandbox::keys::Party;
@@ -45,7 +45,7 @@ async fn orders_and_intents_are_traded_over_http() {
     // A signed order is submitted, and returned cosigned.
     let chain = sandbox.chain("ethereum").unwrap();
     let (deployment, user) = (&chain.deployment, Party::development_accounts().unwrap().swap_remove(1));
-    let house = chain.residents.order_service();
+    let house = chain.background_actors.order_service();
     let order = Draft {
         reactor: house.reactor(OrderKind::DutchV2).unwrap(),
         swapper: user.address(),
@@ -71,7 +71,7 @@ async fn orders_and_intents_are_traded_over_http() {
     let elsewhere = HttpOrders::new(service.clone(), 31_338).look(order.hash()).await;
     assert!(matches!(elsewhere, Err(ServiceError::Nonsense(_))), "{elsewhere:?}");
 
-    let wish = Wish {
+    let wish = BidRequest {
         origin_chain_id: 31_337,
         destination_chain_id: 31_338,
         token_in: deployment.token(Token::Usdc).unwrap(),
@@ -79,9 +79,9 @@ async fn orders_and_intents_are_traded_over_http() {
         token_out: sandbox.chain("base").unwrap().deployment.token(Token::Usdc).unwrap(),
     };
     assert_eq!(intents.quote(&wish).await.unwrap().len(), 3);
-    let nowhere = Wish { destination_chain_id: 1, ..wish.clone() };
+    let nowhere = BidRequest { destination_chain_id: 1, ..wish.clone() };
     assert!(matches!(intents.quote(&nowhere).await, Err(ServiceError::Refused(_))));
-    let unknown = Wish { token_out: Address::repeat_byte(3), ..wish };
+    let unknown = BidRequest { token_out: Address::repeat_byte(3), ..wish };
     assert_eq!(intents.quote(&unknown).await.unwrap(), []);
 
     // Invalid orders are rejected with a message, and nothing of them is stored.
@@ -110,7 +110,7 @@ async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
     let sandbox = devnet();
     let served = services::serve(&sandbox, 0).await.unwrap();
     let usdc = sandbox.chain("ethereum").unwrap().deployment.token(Token::Usdc).unwrap();
-    let wish = Wish {
+    let wish = BidRequest {
         origin_chain_id: 31_337,
         destination_chain_id: 31_338,
         token_in: usdc,

@@ -11,7 +11,7 @@ use bardo::base::units::BasisPoints;
 use bardo::chain::provider::ChainClient;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::uniswap::claim::{Asked, written};
+use bardo::uniswap::claim::{ClaimRequest, written};
 use bardo::uniswap::discovery::PoolReader;
 use bardo::uniswap::pool::Exact;
 use bardo::uniswap::quote::{Ask, NOBODY, QuoteError, QuoteSource};
@@ -85,7 +85,8 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
         router_version: Version::V2_0,
     };
     let (own, _) = pools.route(&request, BlockId::latest()).await.unwrap();
-    let asked = Asked { chain_id: 31_337, token_in: weth, token_out: usdc, exact: request.exact, swapper: NOBODY };
+    let asked =
+        ClaimRequest { chain_id: 31_337, token_in: weth, token_out: usdc, exact: request.exact, swapper: NOBODY };
     let truth = written(&own, &asked, 1);
 
     let (_folder, sidecar) = {

@@ -9,10 +9,10 @@ use bardo::abi::erc20::{Erc20, Weth9};
 use bardo::abi::uniswap_v2::UniswapV2Router02;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::chain::devnet::{Chain, ChainTransaction, Receipt};
+use bardo::sandbox::BackgroundActors;
 use bardo::sandbox::MarketMode;
-use bardo::sandbox::Residents;
+use bardo::sandbox::actors::Actors;
 use bardo::sandbox::boot::{PAST_SECONDS, build_chain};
-use bardo::sandbox::cast::Cast;
 use bardo::sandbox::genesis::{Pool, TokenAt};
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::{ChainPlan, Token, Venue};
@@ -22,7 +22,7 @@ pub const START: u64 = 1_800_000_000;
 
 pub struct World {
     pub chain: Chain,
-    pub residents: Residents,
+    pub background_actors: BackgroundActors,
     pub accounts: Vec<Party>,
 }
 
@@ -38,16 +38,16 @@ impl World {
     /// Chain whose generated past ends at `start`.
     pub fn begun(plan: &'static ChainPlan, seed: u64, start: u64) -> Self {
         let accounts = Party::development_accounts().unwrap();
-        let cast = Cast::new().unwrap();
-        let (chain, residents) = build_chain(seed, plan, &cast, start - PAST_SECONDS, &|_| {}).unwrap();
-        Self { chain, residents, accounts }
+        let actors = Actors::new().unwrap();
+        let (chain, background_actors) = build_chain(seed, plan, &actors, start - PAST_SECONDS, &|_| {}).unwrap();
+        Self { chain, background_actors, accounts }
     }
 
     /// Chain on which only the test acts.
     pub fn quiet(plan: &'static ChainPlan) -> Self {
         let world = Self::new(plan);
-        world.residents.set_market(&world.chain, MarketMode::Off);
-        world.residents.set_keeper_rests(true);
+        world.background_actors.set_market(&world.chain, MarketMode::Off);
+        world.background_actors.set_keeper_rests(true);
         world
     }
 
@@ -56,16 +56,16 @@ impl World {
     }
 
     pub fn contract(&self, name: &str) -> Address {
-        self.residents.deployment().contracts[name]
+        self.background_actors.deployment().contracts[name]
     }
 
     pub fn token(&self, token: Token) -> Address {
-        self.residents.deployment().tokens[&token]
+        self.background_actors.deployment().tokens[&token]
     }
 
     pub fn pool(&self, a: Token, b: Token, venue: Venue) -> Pool {
         let has = |pool: &Pool, token| pool.token0.token == token || pool.token1.token == token;
-        let pools = &self.residents.deployment().pools;
+        let pools = &self.background_actors.deployment().pools;
         *pools.iter().find(|pool| has(pool, a) && has(pool, b) && pool.venue == venue).unwrap()
     }
 
@@ -91,7 +91,7 @@ impl World {
 
     /// Makes one block with the actors, a second later.
     pub fn block(&mut self) {
-        self.residents.act(&mut self.chain).unwrap();
+        self.background_actors.act(&mut self.chain).unwrap();
         let block = self.chain.mine();
         for (transaction, receipt) in block.transactions.iter().zip(&block.receipts) {
             assert!(receipt.failure.is_none(), "{:?} {transaction:?}", receipt.failure);
@@ -100,7 +100,7 @@ impl World {
 
     /// Makes one block with the actors; returns the number of failures, such as fillers that lose a race.
     pub fn busy_block(&mut self) -> usize {
-        self.residents.act(&mut self.chain).unwrap();
+        self.background_actors.act(&mut self.chain).unwrap();
         self.chain.mine().receipts.iter().filter(|receipt| !receipt.is_success()).count()
     }
 
@@ -160,7 +160,7 @@ impl World {
 
     /// The market's dollar price, as a float for tolerances.
     pub fn price(&self, asset: Asset) -> f64 {
-        self.residents.price(&self.chain, asset) as f64 / 1e8
+        self.background_actors.price(&self.chain, asset) as f64 / 1e8
     }
 
     /// Distance between a pool's price of token 0 in token 1, without the fee, and the market's: 0.01 is one percent.
@@ -179,7 +179,7 @@ impl World {
 
     /// Pools of well-behaved tokens.
     pub fn sound_pools(&self) -> Vec<Pool> {
-        let pools = &self.residents.deployment().pools;
+        let pools = &self.background_actors.deployment().pools;
         pools.iter().filter(|pool| !pool.token0.token.is_bad() && !pool.token1.token.is_bad()).copied().collect()
     }
 }

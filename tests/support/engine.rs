@@ -9,9 +9,9 @@ use bardo::base::id::GolemId;
 use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, World};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
-use bardo::runtime::{self, Hands};
+use bardo::runtime::{self, SigningContext};
 use bardo::safety::orders::Orders;
-use bardo::safety::rulebook::Rulebook;
+use bardo::safety::policy_engine::PolicyEngine;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::store::Store;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -22,7 +22,7 @@ pub struct Engine {
     pub world: Arc<World>,
     pub orders: Option<Orders>,
     pub store: Store,
-    pub rules: Arc<dyn Rulebook>,
+    pub rules: Arc<dyn PolicyEngine>,
     /// Signing context of the executor.
     pub acting: Acting,
     /// Devnet in this process, if any.
@@ -41,7 +41,7 @@ impl Engine {
         let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
         opened.world = opened.world.under(rules.clone());
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
+        let hands = SigningContext::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
         let acting = runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
         let orders = acting.pipeline.orders().cloned();
         let world = Arc::new(opened.world.with_orders(orders.clone()));

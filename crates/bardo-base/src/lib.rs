@@ -13,7 +13,6 @@
 )]
 
 pub mod chains;
-pub mod chance;
 pub mod clock;
 pub mod config;
 pub mod contracts;
@@ -26,6 +25,7 @@ pub mod model;
 pub mod private;
 pub mod regular_file;
 pub mod removal;
+pub mod rng;
 pub mod secret;
 pub mod service;
 pub mod signer;

@@ -21,7 +21,7 @@ use super::theme::Theme;
 use super::view;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Farewell, News, Sent};
+use bardo_session::handle::{News, Sent, SessionSummary};
 
 /// Maximum number of ready events handled before a due frame is drawn.
 const MOST_AT_ONCE: usize = 1024;
@@ -64,7 +64,7 @@ pub(super) async fn run(
     theme: Theme,
     state: State,
     source: Source,
-) -> Result<Option<Farewell>, ConsoleError> {
+) -> Result<Option<SessionSummary>, ConsoleError> {
     let mut signals = Signals::listen().map_err(ConsoleError::Terminal)?;
     let screen = Screen::new(state.size);
     let (commands, _) = mpsc::channel(1);
@@ -98,7 +98,7 @@ pub(super) async fn run(
         // Every wakeup also handles what depends on time alone, such as debounced quotes and chain health checks.
         let due = console.state.update(Input::Time(now_millis()));
         if console.carry_out(due)? {
-            return Ok(console.state.farewell.take().map(|farewell| *farewell));
+            return Ok(console.state.session_summary.take().map(|session_summary| *session_summary));
         }
         let mut next = Some(woken);
         let mut taken = 0;
@@ -120,7 +120,7 @@ pub(super) async fn run(
                 Woken::Terminal(Some(Ok(event))) => console.event(event)?,
             };
             if leave {
-                return Ok(console.state.farewell.take().map(|farewell| *farewell));
+                return Ok(console.state.session_summary.take().map(|session_summary| *session_summary));
             }
             taken += 1;
             if taken < MOST_AT_ONCE {

@@ -39,7 +39,7 @@ pub enum Context {
     /// The overlay after Ctrl-X stopped new signatures, until the operator chooses what follows.
     Hold,
     /// The details page of a call, and other pages of text.
-    Story,
+    CallDetails,
     /// The confirmation dialog before a cancellation or revocation.
     Confirm,
 }
@@ -343,16 +343,16 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Hold, &[Key::char('x')], Do::HoldExitOnly, "exit-only", "exit-only: allow only sales and revocations"),
     bind(In::Hold, HELP, Do::Help, "help", "this help"),
     bind(In::Hold, ESC, Do::HoldRelease, "release", "release only this hold"),
-    bind(In::Story, HELP, Do::Help, "help", "this help"),
-    bind(In::Story, ESC_OR_Q, Do::Back, "close", "close the details"),
-    bind(In::Story, DOWN, Do::Down, "down", "one line down"),
-    bind(In::Story, UP, Do::Up, "up", "one line up"),
-    bind(In::Story, TOP, Do::Top, "", "first line"),
-    bind(In::Story, BOTTOM, Do::Bottom, "", "last line"),
-    bind(In::Story, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
-    bind(In::Story, HALF_UP, Do::HalfPageUp, "", "half a page up"),
-    bind(In::Story, &[Key::char('y')], Do::Copy, "copy", "copy the transaction hash"),
-    bind(In::Story, &[Key::char('o')], Do::Explorer, "explorer", "copy the explorer link of its transaction"),
+    bind(In::CallDetails, HELP, Do::Help, "help", "this help"),
+    bind(In::CallDetails, ESC_OR_Q, Do::Back, "close", "close the details"),
+    bind(In::CallDetails, DOWN, Do::Down, "down", "one line down"),
+    bind(In::CallDetails, UP, Do::Up, "up", "one line up"),
+    bind(In::CallDetails, TOP, Do::Top, "", "first line"),
+    bind(In::CallDetails, BOTTOM, Do::Bottom, "", "last line"),
+    bind(In::CallDetails, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
+    bind(In::CallDetails, HALF_UP, Do::HalfPageUp, "", "half a page up"),
+    bind(In::CallDetails, &[Key::char('y')], Do::Copy, "copy", "copy the transaction hash"),
+    bind(In::CallDetails, &[Key::char('o')], Do::Explorer, "explorer", "copy the explorer link of its transaction"),
     bind(
         In::Help,
         &[Key::plain(KeyCode::Esc), Key::char('?'), Key::char('q'), Key::plain(KeyCode::F(1))],

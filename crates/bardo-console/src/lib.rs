@@ -18,7 +18,7 @@
 mod event_loop;
 pub mod frames;
 pub mod keymap;
-pub mod pen;
+pub mod painter;
 pub mod screen;
 pub mod screens;
 mod signals;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 pub use bardo_base::format;
 use bardo_base::text::SafeText;
-use bardo_session::handle::Farewell;
+use bardo_session::handle::SessionSummary;
 pub use keymap::{Keymap, KeymapError};
 use source::Source;
 pub use state::Attention;
@@ -99,7 +99,7 @@ impl ConsoleError {
 /// # Errors
 /// A [`ConsoleError`] if the terminal, the theme or the runtime cannot be used, or if a thread panicked. The terminal
 /// has been restored by then.
-pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>, ConsoleError> {
+pub fn run(options: &ConsoleOptions, source: Source) -> Result<Option<SessionSummary>, ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);
     }

@@ -17,11 +17,11 @@ use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::fabric::Fabric;
 use bardo_base::model::Phase;
 use bardo_safety::Account;
-use bardo_safety::approval::ApprovalDesk;
-use bardo_safety::audit::Trail;
-use bardo_safety::ground::Ground;
+use bardo_safety::approval::ApprovalQueue;
+use bardo_safety::audit::AuditLog;
+use bardo_safety::chain_snapshot::SnapshotReader;
 use bardo_safety::guardian::Guardian;
-use bardo_safety::operator::OperatorRules;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::pipeline::{Pipeline, PipelineChain, PipelineConfig};
 use bardo_store::Store;
 use golem::guardian::{self, SafetyGuardian};
@@ -37,7 +37,7 @@ const RECOVER_EVERY: Duration = Duration::from_secs(15);
 
 /// Signing account and the conditions under which it acts.
 #[derive(Debug)]
-pub struct Hands {
+pub struct SigningContext {
     /// Account that signs; see [`super::account`].
     pub account: Arc<dyn Account>,
     /// Phase of the actor.
@@ -57,7 +57,7 @@ pub struct Hands {
     pub wait: bool,
 }
 
-impl Hands {
+impl SigningContext {
     /// Signing context of the operator: phase Thriving, Bardo's guardian, and no approvals: actions that need one are
     /// blocked.
     pub fn of(account: Arc<dyn Account>) -> Self {
@@ -81,14 +81,18 @@ impl Hands {
 /// # Errors
 /// `VALIDATION_FAILED` for a policy that cannot be used, `STORE_UNAVAILABLE` if the policy last in force cannot be
 /// read.
-pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<OperatorRules>, ToolError> {
+pub async fn rules(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+) -> Result<Arc<OperatorPolicyEngine>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
     let keeper = policy::open(config, devnet)
         .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
     let stop = DataFolder::of(config).stop_file();
     let networks: Vec<Network> = chains.iter().map(|chain| chain.network().clone()).collect();
-    let rules = OperatorRules::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
+    let rules = OperatorPolicyEngine::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
     let resumed = rules.resume(opened.world.clock.now_millis()).await;
     resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
     Ok(Arc::new(rules))
@@ -103,22 +107,22 @@ pub async fn acting(
     config: &Config,
     opened: &OpenWorld,
     ledger: &Ledger,
-    rules: Arc<OperatorRules>,
+    rules: Arc<OperatorPolicyEngine>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-    hands: Hands,
+    hands: SigningContext,
 ) -> Result<Acting, ToolError> {
     let settings = &config.safety;
     let seconds = |setting: &bardo_base::config::Setting<u64>| Duration::from_secs(setting.value);
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &ledger.store, &clock));
-    let Hands { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = hands;
+    let SigningContext { account, phase, guardian, approve, paper: on_paper, may_turn, looks_only, wait } = hands;
     let guardian = match guardian {
         Some(guardian) => guardian,
         None => own_guardian(config, opened, &clock)?,
     };
-    let trail = Trail::new(ledger.store.clone(), clock.clone());
+    let audit_log = AuditLog::new(ledger.store.clone(), clock.clone());
     let lapse = seconds(&settings.approval_timeout_seconds);
-    let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), lapse, trail);
+    let desk = ApprovalQueue::recording(clock.clone(), fabric.clone(), lapse, audit_log);
     let key = account::queue_key(&*account, config, opened, ledger)?;
     if let Some(key) = &key {
         ledger.queue.unlock(key.clone());
@@ -164,12 +168,12 @@ async fn paper_desk(
     config: &Config,
     opened: &OpenWorld,
     ledger: &Ledger,
-    rules: &Arc<OperatorRules>,
+    rules: &Arc<OperatorPolicyEngine>,
     parts: &PipelineConfig,
 ) -> Result<PaperDesk, ToolError> {
     let paper = ledger.paper().await?;
     let store = paper.store().clone();
-    let counting = Arc::new(OperatorRules::on_paper(rules, store.clone()));
+    let counting = Arc::new(OperatorPolicyEngine::on_paper(rules, store.clone()));
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, &store, &parts.clock));
     let config = PipelineConfig {
         chains: chains.collect::<Result<_, _>>()?,
@@ -211,12 +215,12 @@ fn pipeline_chain(
     let rules = sender_rules(config, network);
     let settings = settings_of(config, network);
     let relay = settings.map(|settings| relay(settings, network.chain_id, clock)).transpose()?.flatten();
-    let mut ground =
-        Ground::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value);
+    let mut reader =
+        SnapshotReader::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value);
     if let Some(oracle) = settings.and_then(|settings| settings.data_fee_oracle.as_ref()) {
-        ground = ground.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
+        reader = reader.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
     }
-    Ok(PipelineChain { ground, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
+    Ok(PipelineChain { reader, sender: Sender::new(chain.client.clone(), store.clone(), clock.clone(), relay, rules) })
 }
 
 /// Configured private relay of a chain, if any.

@@ -1,9 +1,9 @@
 //! Interface between the session and the actor that lives in it.
 //!
-//! A [`Seat`] holds everything that an actor may access: tools through its own executor, events in its own name, the
+//! A [`ActorContext`] holds everything that an actor may access: tools through its own executor, events in its own name, the
 //! operator's messages, and the stops. Signer, ledger and approvals are reachable only through tool calls.
 
-mod living;
+mod golem_actor;
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use golem::life::Played;
 use golem::scenario::Scenario;
 use golem_tools::engine::{Executor, World};
 
-pub use living::{HEARTBEAT, Living};
+pub use golem_actor::{GolemActor, HEARTBEAT};
 
 /// The scenario that an actor starts with. The session triggers its cues; both report its progress.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub struct Script {
 
 /// Everything that the session gives an actor.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ActorContext {
     /// Id under which the actor acts.
     pub golem_id: GolemId,
     /// Executor of tool calls, the only way to act.
@@ -77,7 +77,7 @@ pub struct Seat {
 /// An actor that lives in a session.
 pub trait Actor: Send {
     /// Runs until the session asks it to leave.
-    fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()>;
+    fn live(self: Box<Self>, context: ActorContext) -> BoxFuture<'static, ()>;
 
     /// Scenario that it plays, if any.
     fn script(&self) -> Option<Script> {
@@ -85,7 +85,7 @@ pub trait Actor: Send {
     }
 }
 
-impl Seat {
+impl ActorContext {
     /// Emits an event in the actor's name.
     pub fn say(&self, kind: EventKind) {
         self.fabric.emit(&self.golem_id, None, kind);

@@ -11,7 +11,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::orders::record;
 use bardo_safety::value::is_unlimited;
-use bardo_session::handle::{AllowanceNow, AllowancesNow, SilentToken};
+use bardo_session::handle::{AllowanceState, AllowancesState, SilentToken};
 use bardo_store::Store;
 use golem_chain::multicall::Calls;
 use golem_chain::network::{BookToken, Contract, Network};
@@ -33,7 +33,7 @@ const SPENDERS: [Contract; 6] = [
 ///
 /// # Errors
 /// An error if the chain does not answer.
-pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Result<AllowancesNow, ToolError> {
+pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Result<AllowancesState, ToolError> {
     let network = chain.network();
     let mut calls = Calls::default();
     let mut asked = Vec::new();
@@ -49,7 +49,7 @@ pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Resu
         }
     }
     let answers = chain.ask(calls).await?;
-    let mut all = AllowancesNow::default();
+    let mut all = AllowancesState::default();
     for (token, spender, in_token, in_permit2) in asked {
         let taken = match in_token.take(&answers) {
             None if in_token.is_void(&answers) => Some(U256::ZERO),
@@ -89,11 +89,11 @@ fn row(
     spender: Address,
     raw: U256,
     expires_at: Option<u64>,
-) -> Option<AllowanceNow> {
+) -> Option<AllowanceState> {
     if raw.is_zero() {
         return None;
     }
-    Some(AllowanceNow {
+    Some(AllowanceState {
         chain: SafeText::clean(&network.name, 40),
         chain_id: network.chain_id,
         symbol: SafeText::clean(&token.symbol, 20),
@@ -111,7 +111,7 @@ fn row(
 
 /// Adds to exact allowances of Permit2 the amount that signed orders may still take, by token. The allowance of an
 /// order that ended unfilled stays until it is revoked, and must not look as if it were needed.
-fn note_promised(rows: &mut [AllowanceNow], permit2: Option<Address>, promised: &BTreeMap<Address, U256>) {
+fn note_promised(rows: &mut [AllowanceState], permit2: Option<Address>, promised: &BTreeMap<Address, U256>) {
     for row in rows {
         if !row.through_permit2 && !row.unlimited && Some(row.spender) == permit2 {
             row.promised = Some(promised.get(&row.token).copied().unwrap_or_default());
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_orders_may_take_is_noted_where_they_take_it() {
         let (permit2, router) = (Address::repeat_byte(1), Address::repeat_byte(2));
-        let row = |spender, through_permit2, unlimited| AllowanceNow {
+        let row = |spender, through_permit2, unlimited| AllowanceState {
             chain: SafeText::default(),
             chain_id: 31_337,
             symbol: SafeText::default(),

@@ -52,7 +52,7 @@ use bardo_base::config::Config;
 use golem::archetype::{ArchetypeError, Archetypes};
 use golem_tools::engine::Catalog;
 
-pub use acting::{Hands, acting, rules};
+pub use acting::{SigningContext, acting, rules};
 pub use orders::{SettlingService, auctions, orders, settling_services};
 pub use tool_info::tool_info;
 pub use world::{OpenError, OpenWorld, open, open_telling};

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use bardo_base::fabric::Fabric;
 use bardo_safety::orders::{OrderChain, Orders, OrdersConfig};
-use bardo_safety::rulebook::Rulebook;
+use bardo_safety::policy_engine::PolicyEngine;
 use bardo_sandbox::order_service::LocalOrders;
 use bardo_sandbox::relayers::LocalRelayers;
 use golem_chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
@@ -44,7 +44,7 @@ pub async fn orders(
     config: &Config,
     opened: &OpenWorld,
     ledger: &Ledger,
-    rules: Arc<dyn Rulebook>,
+    rules: Arc<dyn PolicyEngine>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
     hands_in: impl Fn() -> bool + Send + 'static,
@@ -125,7 +125,7 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
         let local = opened.sandbox.as_ref().and_then(|sandbox| sandbox.chain(&network.chain_id.to_string()));
         let auctions = local.map(|chain| {
             let service: Arc<dyn OrderGateway> =
-                Arc::new(LocalOrders::new(chain.devnet.clone(), chain.residents.clone()));
+                Arc::new(LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone()));
             service
         });
         let auctions = auctions.or_else(|| {
@@ -138,9 +138,9 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
             Some(service)
         });
         let bridges = local.and_then(|chain| {
-            let relayers = chain.residents.relayers()?.clone();
+            let relayers = chain.background_actors.relayers()?.clone();
             let network: Arc<dyn IntentGateway> =
-                Arc::new(LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone()));
+                Arc::new(LocalRelayers::new(relayers, chain.devnet.clone(), chain.background_actors.clone()));
             Some(network)
         });
         let bridges = bridges.or_else(|| {

@@ -1,7 +1,7 @@
 //! An account's rules in PolicyCage: their on-chain state, the rules derived from the policy, and the operator's
 //! changes.
 //!
-//! The derivation is in `safety::cage::derive`, the operator's prompt in `cli::policy_cage`.
+//! The derivation is in `safety::onchain_policy::derive`, the operator's prompt in `cli::policy_cage`.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use bardo_base::model::{
 };
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{Consent, Decision};
-use bardo_safety::cage::{DeriveError, Derived, Difference, derive, differences};
+use bardo_safety::onchain_policy::{DeriveError, Derived, Difference, derive, differences};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::pipeline::{Asked, Committed};
+use bardo_safety::pipeline::{Committed, PhaseRequest};
 use bardo_safety::policy::Policy;
 use bardo_safety::proposal::{Intent, Leg, Proposal, Purpose};
 use golem_chain::multicall::Calls;
@@ -230,7 +230,7 @@ pub async fn change(
     };
     let pipeline = &acting.pipeline;
     let preview = async |proposal: Proposal| {
-        let asked = Asked { phase: Phase::Thriving, own: None };
+        let asked = PhaseRequest { phase: Phase::Thriving, own: None };
         let preview = pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
         preview.map(Arc::new).map_err(|refusal| refusal.error())
     };
@@ -259,5 +259,5 @@ pub async fn change(
         return Err(why);
     };
     let permit_id = previewed.permit.permit_id;
-    pipeline.commit(permit_id, Consent::Yes(yes)).await.map_err(|refusal| refusal.error())
+    pipeline.commit(permit_id, Consent::Approved(yes)).await.map_err(|refusal| refusal.error())
 }

@@ -3,17 +3,17 @@
 //! A request about an action mirrors the one on the approval queue, which alone decides whether an answer counts.
 
 pub mod answering;
-mod mirror;
 pub mod shared;
+mod view_model;
 
 use bardo_session::questions::{About, Question};
 
-pub use mirror::{Listed, Told, mirror};
+pub use view_model::{Listed, RequestContext, view_model};
 
 /// True if the displayed parts of the signed bytes are those that the hash binds, recomputed here.
 pub fn is_bound(question: &Question) -> bool {
     match &question.about {
-        About::Action(action) => mirror::is_bound(&question.title, action),
+        About::Action(action) => view_model::is_bound(&question.title, action),
         About::Policy(_)
         | About::Lower { .. }
         | About::LeavePaper

@@ -4,7 +4,7 @@ use super::data::DataFolder;
 use bardo_base::clock::Clock;
 use bardo_base::id::GolemId;
 use bardo_base::secret::Password;
-use bardo_safety::audit::{Kind, Note, Trail};
+use bardo_safety::audit::{AuditLog, Kind, Note};
 use bardo_safety::custody::{KeyName, Reauthentication, ReauthenticationError};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
 
@@ -14,13 +14,13 @@ pub fn of(folder: &DataFolder) -> Reauthentication {
 }
 
 /// Creates a proof for `wanted` if the passwords are correct. `devnet`: it concerns devnets only. A failed attempt is
-/// recorded in the audit logs `trails`.
+/// recorded in the audit logs `audit_logs`.
 ///
 /// # Errors
 /// A [`ReauthenticationError`] if no proof could be created.
 pub async fn prove(
     folder: &DataFolder,
-    trails: &[Trail],
+    audit_logs: &[AuditLog],
     wanted: Authorisation,
     devnet: bool,
     passwords: Vec<(KeyName, Password)>,
@@ -33,10 +33,10 @@ pub async fn prove(
         let body = serde_json::json!({
             "authorises": authorises, "why": why, "by": format!("process {}", std::process::id()),
         });
-        for trail in trails {
+        for audit_log in audit_logs {
             let body = body.clone();
             let note = Note { kind: Kind::PasswordRefused, call_id: None, golem_id: GolemId::operator(), body };
-            if let Err(error) = trail.record(note).await {
+            if let Err(error) = audit_log.record(note).await {
                 tracing::warn!(%error, "cannot record a refused password in the audit log");
             }
         }

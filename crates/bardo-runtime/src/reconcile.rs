@@ -22,9 +22,9 @@ use bardo_base::text::SafeText;
 use bardo_safety::approval::Consent;
 use bardo_safety::audit::{self, AuditError, Entry, Kind};
 use bardo_safety::operator_proof::{Authorisation, OperatorProof};
-use bardo_safety::pipeline::{Asked, Committed, LeftOver};
+use bardo_safety::pipeline::{Committed, LeftOver, PhaseRequest};
 use bardo_safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use bardo_session::handle::AllowancesNow;
+use bardo_session::handle::AllowancesState;
 use bardo_store::StoreError;
 use golem_chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, SenderRules};
 use golem_chain::token::TokenId;
@@ -62,7 +62,7 @@ pub struct Standing {
     /// Allowances that a plan granted before its process ended.
     pub left_over: Vec<LeftOver>,
     /// Allowances on the listed tokens, as the screen shows them.
-    pub allowances: AllowancesNow,
+    pub allowances: AllowancesState,
 }
 
 impl Standing {
@@ -241,7 +241,7 @@ pub async fn fill(
         order: None,
         expected_outcome: SafeText::clean(&outcome, 200),
     };
-    let asked = Asked { phase: Phase::Thriving, own: None };
+    let asked = PhaseRequest { phase: Phase::Thriving, own: None };
     let preview = acting.pipeline.preview(proposal, acting.account.clone(), asked).await;
     let permit_id = preview.map_err(|refusal| refusal.error())?.permit.permit_id;
     acting.pipeline.commit(permit_id, Consent::Always).await.map_err(|refusal| refusal.error())

@@ -6,10 +6,10 @@ use std::fmt;
 use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
-use super::framed::{FeeBound, FrameError, Framed};
 use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
 use super::queue_key::QueueKey;
+use super::signing_payload::{FeeBound, PayloadError, SigningPayload};
 use golem_chain::signed::Signed;
 
 /// Account that signs for the pipeline.
@@ -36,8 +36,8 @@ pub trait Account: fmt::Debug + Send + Sync {
     /// context. Must not use a key, because previews call it too.
     ///
     /// # Errors
-    /// [`FrameError`] if the account cannot do what is proposed, for example on another chain.
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError>;
+    /// [`PayloadError`] if the account cannot do what is proposed, for example on another chain.
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError>;
 
     /// Signs exactly the content of the capability: first each typed message, then the transaction with these
     /// signatures in its calldata. The pipeline compares the result with the payload.
@@ -58,7 +58,7 @@ pub trait Account: fmt::Debug + Send + Sync {
 
 /// Inputs for building a signing payload, apart from the proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameContext {
+pub struct PayloadContext {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Maximum fees, in wei per gas unit.

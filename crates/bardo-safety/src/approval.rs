@@ -3,12 +3,12 @@
 //! Requests and answers pass through the queue; the event fabric only announces them. An open request holds no lock, no
 //! reservation and no nonce. The queue is in memory only and starts empty after a restart.
 
-mod desk;
 mod elsewhere;
 mod grant;
 mod limits;
 #[cfg(test)]
 mod model;
+mod queue;
 mod reason;
 mod requirement;
 mod worsening;
@@ -24,10 +24,10 @@ use bardo_base::units::Usd;
 
 pub use bardo_session::confirmation::{Confirm, Confirmation, Requirement, ToRead, Unconfirmed};
 pub use bardo_session::questions::OperatorAnswer;
-pub use desk::{ApprovalDesk, Ticket};
 pub use elsewhere::Elsewhere;
 pub use grant::{Grant, Moment, Scope};
 pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
+pub use queue::{ApprovalQueue, PendingApproval};
 pub use reason::Reason;
 pub use requirement::{INCOMPLETE, receivers, requirement};
 pub use worsening::Worsening;
@@ -190,7 +190,7 @@ impl Default for AskedBy {
 #[derive(Debug)]
 pub enum Decision {
     /// The action may run.
-    Approved(Yes),
+    Approved(ActionApproval),
     /// The operator wants another amount.
     Edit {
         /// New amount, in the format of the tool's parameter.
@@ -213,7 +213,7 @@ pub enum Decision {
         /// Reason for the withdrawal.
         reason: SafeText,
     },
-    /// The permit expired while the request was open. Prepare the action again, then call [`Ticket::replace`].
+    /// The permit expired while the request was open. Prepare the action again, then call [`PendingApproval::replace`].
     PermitExpired,
     /// The operator was not asked: a recent rejection of the same action or a limit on open requests prevents it.
     NotAsked(AskRefused),
@@ -232,9 +232,9 @@ impl Decision {
 /// Approval of exactly one permit. The approval queue creates it and a commit consumes it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unused approval has no effect"]
-pub struct Yes {
+pub struct ActionApproval {
     permit_id: PermitId,
-    said: Said,
+    said: ApprovalSource,
     /// Number of the standing approval that covers the action; `None` if there is none.
     grant: Option<u64>,
     /// Expired permits under which the same action was requested before.
@@ -243,7 +243,7 @@ pub struct Yes {
 
 /// Source of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum ApprovalSource {
     /// The operator approved this request.
     Operator,
     /// A standing approval of the operator covers the action.
@@ -252,14 +252,14 @@ pub enum Said {
     Waited,
 }
 
-impl Yes {
+impl ActionApproval {
     /// Returns the permit that is approved.
     pub fn permit_id(&self) -> PermitId {
         self.permit_id
     }
 
     /// Returns the source of the approval.
-    pub fn said(&self) -> Said {
+    pub fn said(&self) -> ApprovalSource {
         self.said
     }
 
@@ -269,7 +269,7 @@ impl Yes {
     }
 }
 
-impl Said {
+impl ApprovalSource {
     /// Returns the name that the audit log contains.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -286,7 +286,7 @@ pub enum Consent {
     /// None, which is enough for actions that need none.
     None,
     /// An approval from the approval queue.
-    Yes(Yes),
+    Approved(ActionApproval),
     /// The automatic approval mode, as far as the policy permits it.
     Always,
 }
@@ -296,7 +296,7 @@ impl Consent {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Yes(yes) => yes.said.as_str(),
+            Self::Approved(yes) => yes.said.as_str(),
             Self::Always => "always",
         }
     }

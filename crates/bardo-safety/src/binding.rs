@@ -4,11 +4,11 @@
 
 use alloy::primitives::{Address, B256, Keccak256, U256};
 
-use super::framed::{FeeBound, Framed, FramedLeg, FramedOrder, FramedSlot};
 use super::permit::Bounds;
 use super::proposal::{
     AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Leg, Proposal, SignatureSlot, SignedOrder, Trade,
 };
+use super::signing_payload::{FeeBound, PayloadLeg, PayloadOrder, PayloadSlot, SigningPayload};
 use super::typed::TypedMessage;
 use golem_chain::token::{Token, TokenId};
 
@@ -33,14 +33,14 @@ impl Binding {
         self.bytes(hash.as_slice());
     }
 
-    pub(super) fn framed(&mut self, framed: &Framed) {
+    pub(super) fn framed(&mut self, framed: &SigningPayload) {
         self.proposal(framed.proposal());
         self.text(framed.kind().as_str());
         self.address(framed.signer());
         self.address(framed.payer());
         self.list(framed.legs(), Self::framed_leg);
-        let order: Vec<&FramedOrder> = framed.order().into_iter().collect();
-        self.list(&order, |binding, FramedOrder { message, signer }| {
+        let order: Vec<&PayloadOrder> = framed.order().into_iter().collect();
+        self.list(&order, |binding, PayloadOrder { message, signer }| {
             binding.message(message);
             binding.address(*signer);
         });
@@ -114,15 +114,15 @@ impl Binding {
         });
     }
 
-    fn framed_leg(&mut self, leg: &FramedLeg) {
-        let FramedLeg { purpose, from, to, value, data, gas_limit, slots } = leg;
+    fn framed_leg(&mut self, leg: &PayloadLeg) {
+        let PayloadLeg { purpose, from, to, value, data, gas_limit, slots } = leg;
         self.text(purpose.as_str());
         self.address(*from);
         self.address(*to);
         self.amount(*value);
         self.bytes(data);
         self.number(*gas_limit);
-        self.list(slots, |binding, FramedSlot { offset, message, signer }| {
+        self.list(slots, |binding, PayloadSlot { offset, message, signer }| {
             binding.number(*offset as u64);
             binding.message(message);
             binding.address(*signer);

@@ -26,7 +26,7 @@ use golem_protocols::uniswap::router::{
 
 /// Effects that a call's calldata guarantees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Binding {
+struct GuaranteedFlows {
     /// Maximum that the account pays of each token, in raw units.
     out: BTreeMap<TokenId, U256>,
     /// Minimum that the account receives of each token, in raw units.
@@ -86,7 +86,7 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
 
 /// Decodes the effects that a call guarantees. Calldata without a guaranteed inflow is not a trade, whatever the call
 /// does today: the called contract could act differently later.
-fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, CallError> {
+fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<GuaranteedFlows, CallError> {
     let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
     if let Some(version) = router {
         let execution = Execution::decode(&leg.data, version)?;
@@ -94,7 +94,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     }
     let data = &leg.data;
     let exact = |encoded: Vec<u8>| encoded == data.as_ref();
-    let mut binding = Binding::default();
+    let mut binding = GuaranteedFlows::default();
     if !leg.value.is_zero() {
         binding.out.insert(TokenId::Native, leg.value);
     }
@@ -171,9 +171,14 @@ fn policy_cage(leg: &Leg, proposal: &Proposal, cage: bool) -> Result<(), CallErr
 }
 
 /// Decodes the effects that a call of the router guarantees for the account.
-fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, CallError> {
+fn routed(
+    execution: &Execution,
+    leg: &Leg,
+    proposal: &Proposal,
+    book: &AddressBook,
+) -> Result<GuaranteedFlows, CallError> {
     let account = proposal.account;
-    let mut binding = Binding { until: execution.deadline, ..Binding::default() };
+    let mut binding = GuaranteedFlows { until: execution.deadline, ..GuaranteedFlows::default() };
     let add = |to: &mut BTreeMap<TokenId, U256>, token: TokenId, amount: U256| {
         let sum = to.entry(token).or_default();
         *sum = sum.saturating_add(amount);
@@ -273,7 +278,7 @@ fn ends(path: &Path) -> Option<(Address, Address)> {
     }
 }
 
-fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
+fn held_to(proposal: &Proposal, binding: &GuaranteedFlows, faults: &mut Vec<Fault>) {
     for (token, most) in &binding.out {
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == *token);
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));

@@ -4,9 +4,9 @@ use alloy::primitives::{Address, B256};
 use bardo_session::content::{SignedAllowance, SignedCall, SignedContent, SignedFlow, SignedMessage};
 
 use super::binding::Binding;
-use super::framed::Framed;
 use super::permit::Bounds;
 use super::proposal::AllowanceKind;
+use super::signing_payload::SigningPayload;
 use super::typed::TypedMessage;
 use bardo_base::text::SafeText;
 use golem_chain::token::{Token, TokenId};
@@ -15,8 +15,8 @@ use golem_chain::token::{Token, TokenId};
 const MAX_TEXT: usize = 200;
 
 /// Returns the content that `framed` would sign within `bounds`.
-pub fn signed(framed: &Framed, bounds: &Bounds) -> SignedContent {
-    let call = |leg: &super::framed::FramedLeg| SignedCall {
+pub fn signed(framed: &SigningPayload, bounds: &Bounds) -> SignedContent {
+    let call = |leg: &super::signing_payload::PayloadLeg| SignedCall {
         purpose: text(leg.purpose.as_str()),
         to: leg.to,
         value: leg.value,

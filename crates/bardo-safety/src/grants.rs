@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use alloy::primitives::{Address, B256};
 use alloy::sol_types::SolCall as _;
 
-use super::framed::Framed;
+use super::signing_payload::SigningPayload;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::Violation;
@@ -17,7 +17,7 @@ use golem_chain::network::{AddressBook, BookSpender, Network, NetworkKind, by_id
 
 /// Returns every address that may take tokens, even during one transaction of the plan only. Allowances of zero do not
 /// count.
-pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
+pub fn spenders(framed: &SigningPayload) -> BTreeSet<Address> {
     let mut spenders = allowed(framed);
     spenders.extend(framed.order().iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender));
     spenders
@@ -25,7 +25,7 @@ pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
 
 /// Returns the [`spenders`] that get an allowance, on a token or inside Permit2. The others take tokens by a signed
 /// order.
-fn allowed(framed: &Framed) -> BTreeSet<Address> {
+fn allowed(framed: &SigningPayload) -> BTreeSet<Address> {
     let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
     let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
     let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
@@ -46,14 +46,14 @@ fn allowed(framed: &Framed) -> BTreeSet<Address> {
 }
 
 /// Returns every address that is declared to receive something.
-pub fn receivers(framed: &Framed) -> BTreeSet<Address> {
+pub fn receivers(framed: &SigningPayload) -> BTreeSet<Address> {
     let proposal = framed.proposal();
     let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
     proposal.recipients.iter().copied().chain(inflows).collect()
 }
 
 /// Returns true if the address book and the tool let `spender` take tokens, without the policy.
-pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> bool {
+pub fn known_spender(framed: &SigningPayload, book: &AddressBook, spender: Address) -> bool {
     match book.spender(spender) {
         BookSpender::Takes(role) => may_take(framed, role, spender),
         BookSpender::Unknown | BookSpender::Never { .. } => false,
@@ -62,7 +62,7 @@ pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> b
 
 /// Returns spenders whose role only an address book file states, with the code hashes from that file (Keccak-256).
 /// Roles from Bardo's built-in network data and from devnets are left out.
-pub fn described(framed: &Framed, network: &Network) -> Vec<(Address, Vec<B256>)> {
+pub fn described(framed: &SigningPayload, network: &Network) -> Vec<(Address, Vec<B256>)> {
     if network.kind == NetworkKind::Devnet {
         return Vec::new();
     }
@@ -76,14 +76,14 @@ pub fn described(framed: &Framed, network: &Network) -> Vec<(Address, Vec<B256>)
     by_file.map(|spender| (spender, hashes(spender))).collect()
 }
 
-fn may_take(framed: &Framed, role: SpenderRole, spender: Address) -> bool {
+fn may_take(framed: &SigningPayload, role: SpenderRole, spender: Address) -> bool {
     let by_order_only = role.by_signature_only() && !allowed(framed).contains(&spender);
     framed.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
 }
 
 /// Returns address book entries that the action would let take tokens, or would pay, against their role. No policy can
 /// allow these.
-pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
+pub fn violations(framed: &SigningPayload, book: &AddressBook) -> Vec<Violation> {
     let mut violations = Vec::new();
     for spender in spenders(framed) {
         let why = match book.spender(spender) {

@@ -5,11 +5,11 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 
-use super::framed::Framed;
+use super::signing_payload::SigningPayload;
 use super::simulate::Simulated;
 use super::value::Values;
 use bardo_base::text::SafeText;
-use golem_chain::fork::BalanceShift;
+use golem_chain::fork::BalanceDelta;
 
 /// Independent reviewer of actions.
 pub trait Guardian: fmt::Debug + Send + Sync {
@@ -24,13 +24,13 @@ pub trait Guardian: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
     /// Signing payload of the action.
-    pub framed: &'a Framed,
+    pub framed: &'a SigningPayload,
     /// Findings of the simulation.
     pub simulated: &'a Simulated,
     /// Dollar values of the action.
     pub values: &'a Values,
     /// Shifts of the account's balances by paper actions; empty for a real action.
-    pub shifts: &'a [BalanceShift],
+    pub shifts: &'a [BalanceDelta],
 }
 
 /// Result of a review.

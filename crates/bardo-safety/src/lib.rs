@@ -1,5 +1,5 @@
 //! Safety pipeline: everything between a tool's proposal and a signature. A tool makes a [`Proposal`], and the account
-//! turns it into an exact signing payload ([`Framed`]). Checks, simulation, permit, approval and signature all read
+//! turns it into an exact signing payload ([`SigningPayload`]). Checks, simulation, permit, approval and signature all read
 //! that payload, so that the checked bytes are the signed bytes.
 //!
 //! Every failure fails closed: an unknown value blocks the action.
@@ -12,7 +12,7 @@
 //! | `typed` | the kinds of typed data that can be signed |
 //! | `calldata` | effects of the calls, decoded from their bytes |
 //! | `facts`, `verdict` | inputs and results of checks |
-//! | `ground` | chain state read before a decision |
+//! | `reader` | chain state read before a decision |
 //! | `checks` | the checks, one file each |
 //! | `revocation` | actions that only revoke, cancel or refund, by intent and calldata |
 //! | `rulebook`, `operator` | interface of policy, stop file and ledger, and its implementation |
@@ -51,18 +51,17 @@ pub mod account;
 pub mod approval;
 pub mod audit;
 mod binding;
-pub mod cage;
 pub mod calldata;
+pub mod chain_snapshot;
+pub mod check_inputs;
 pub mod checks;
 pub mod content;
 pub mod custody;
-pub mod facts;
-pub mod framed;
 pub mod grants;
-pub mod ground;
 pub mod guardian;
 pub mod ledger;
-pub mod operator;
+pub mod onchain_policy;
+pub mod operator_policy;
 pub mod operator_proof;
 pub mod orders;
 pub mod paper;
@@ -70,12 +69,13 @@ mod parties;
 pub mod permit;
 pub mod pipeline;
 pub mod policy;
+pub mod policy_engine;
 pub mod proposal;
 pub mod queue_key;
 pub mod revocation;
-pub mod rulebook;
 #[cfg(test)]
 mod sample;
+pub mod signing_payload;
 pub mod simulate;
 pub mod status;
 pub mod stop;
@@ -83,9 +83,11 @@ pub mod typed;
 pub mod value;
 pub mod verdict;
 
-pub use account::{Account, AccountKind, FrameContext, Revoked, SignError};
-pub use facts::Facts;
-pub use framed::{FeeBound, Frame, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot};
+pub use account::{Account, AccountKind, PayloadContext, Revoked, SignError};
+pub use check_inputs::CheckInputs;
 pub use pipeline::Capability;
 pub use proposal::Proposal;
+pub use signing_payload::{
+    FeeBound, PayloadError, PayloadLeg, PayloadOrder, PayloadParts, PayloadSlot, SigningPayload,
+};
 pub use verdict::Verdict;

@@ -12,7 +12,7 @@ use super::ledger;
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_store::{Migrations, Store, StoreError};
-use golem_chain::fork::BalanceShift;
+use golem_chain::fork::BalanceDelta;
 use golem_chain::token::{Token, TokenId};
 
 /// Tables of paper actions and of the balances that they moved. Amounts are raw units in decimal text, since they have
@@ -147,7 +147,7 @@ impl PaperLedger {
     ///
     /// # Errors
     /// [`StoreError`] if the database fails.
-    pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, StoreError> {
+    pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceDelta>, StoreError> {
         self.store.read(|connection| shifts(connection, chain_id, account))
     }
 }
@@ -167,7 +167,7 @@ fn stored(chain_id: u64) -> Result<i64, StoreError> {
     i64::try_from(chain_id).map_err(|_| damaged("a number that is too large"))
 }
 
-fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, StoreError> {
+fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Vec<BalanceDelta>, StoreError> {
     let mut asked =
         connection.prepare_cached("SELECT token, came, went FROM paper_move WHERE chain_id = ?1 AND account = ?2")?;
     let rows = asked.query_map(params![stored(chain_id)?, account.to_string()], |row| {
@@ -185,7 +185,7 @@ fn shifts(connection: &Connection, chain_id: u64, account: Address) -> Result<Ve
         *all_came = all_came.saturating_add(amount(&came)?);
         *all_went = all_went.saturating_add(amount(&went)?);
     }
-    Ok(moved.into_iter().map(|(token, (came, went))| BalanceShift { token, holder: account, came, went }).collect())
+    Ok(moved.into_iter().map(|(token, (came, went))| BalanceDelta { token, holder: account, came, went }).collect())
 }
 
 /// Stores an action, in the database transaction that counts it against the limits.

@@ -7,8 +7,8 @@ use alloy::primitives::{Address, B256, U256};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use tokio::time::Instant;
 
-use super::framed::{FeeBound, Framed};
 use super::proposal::{AllowanceBound, Flow, Inflow};
+use super::signing_payload::{FeeBound, SigningPayload};
 use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::text::SafeText;
 use bardo_store::{Migrations, StoreError};
@@ -133,7 +133,7 @@ pub const MIGRATIONS: Migrations = Migrations {
 pub struct ActionPermit {
     /// Unique id of the permit.
     pub permit_id: PermitId,
-    /// Hash that binds the signing payload, the policy's hash and the bounds, see [`Framed::binding_hash`].
+    /// Hash that binds the signing payload, the policy's hash and the bounds, see [`SigningPayload::binding_hash`].
     pub simulation_hash: B256,
     /// Expected outcome, in one sentence.
     pub expected_outcome: SafeText,
@@ -179,7 +179,7 @@ pub enum PermitFault {
 
 impl Bounds {
     /// Returns the bounds that a payload declares.
-    pub fn of(framed: &Framed) -> Self {
+    pub fn of(framed: &SigningPayload) -> Self {
         let proposal = framed.proposal();
         Self {
             outflows: proposal.outflows.clone(),
@@ -194,7 +194,7 @@ impl Bounds {
 impl ActionPermit {
     /// Issues a permit for `framed` under the rules with the hash `policy`. Times are in milliseconds since the Unix
     /// epoch.
-    pub fn issue(framed: &Framed, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
+    pub fn issue(framed: &SigningPayload, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
         let bounds = Bounds::of(framed);
         Self {
             permit_id: PermitId::random(),
@@ -217,7 +217,13 @@ impl ActionPermit {
     ///
     /// # Errors
     /// [`PermitFault`] if the permit has expired, or if payload or rules have changed.
-    pub fn verify(&self, framed: &Framed, policy: B256, now_millis: u64, now: Instant) -> Result<(), PermitFault> {
+    pub fn verify(
+        &self,
+        framed: &SigningPayload,
+        policy: B256,
+        now_millis: u64,
+        now: Instant,
+    ) -> Result<(), PermitFault> {
         if self.expired(now_millis, now) {
             return Err(PermitFault::Expired);
         }

@@ -3,11 +3,11 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::checks::model::META;
-use super::framed::{FeeBound, Frame, FramedLeg, FramedSlot};
 use super::orders::record::Figures;
 use super::orders::{OrderState, Record, Stage};
+use super::policy_engine::Reservation;
 use super::proposal::{Intent, Leg, Proposal, Purpose};
-use super::rulebook::Reservation;
+use super::signing_payload::{FeeBound, PayloadLeg, PayloadParts, PayloadSlot};
 use super::typed::TypedMessage;
 use crate::account::AccountKind;
 use bardo_abi::erc7683::AcrossOrderData;
@@ -50,9 +50,9 @@ pub(super) fn proposal(account: Address, intent: Intent, leg: Leg) -> Proposal {
 }
 
 /// Returns the payload of a proposal as a plain key signs it, at 10 gwei per unit of gas at most, with a 1 gwei tip.
-pub(super) fn frame(proposal: Proposal) -> Frame {
+pub(super) fn frame(proposal: Proposal) -> PayloadParts {
     let signer = proposal.account;
-    let framed = |leg: &Leg| FramedLeg {
+    let framed = |leg: &Leg| PayloadLeg {
         purpose: leg.purpose,
         from: signer,
         to: leg.to,
@@ -62,12 +62,12 @@ pub(super) fn frame(proposal: Proposal) -> Frame {
         slots: leg
             .slots
             .iter()
-            .map(|slot| FramedSlot { offset: slot.offset, message: slot.message.clone(), signer })
+            .map(|slot| PayloadSlot { offset: slot.offset, message: slot.message.clone(), signer })
             .collect(),
     };
     let legs = proposal.legs.iter().map(framed).collect();
     let fees = FeeBound { max_fee_per_gas: 10_000_000_000, max_priority_fee_per_gas: 1_000_000_000 };
-    Frame { proposal, kind: AccountKind::LocalKey, signer, payer: signer, legs, order: None, fees }
+    PayloadParts { proposal, kind: AccountKind::LocalKey, signer, payer: signer, legs, order: None, fees }
 }
 
 /// Returns a bridge order of `account`: five of this stablecoin here for four on the destination, until `deadline`.

@@ -14,26 +14,26 @@
 //! An account that a signature exposes (account, signer, payer) must not lose, gain, allow or set anything that the
 //! proposal does not declare.
 
+mod balance_changes;
 mod class;
 mod declared;
 mod figures;
 mod judge;
 mod order;
-mod told;
-pub(crate) use told::least_out;
+pub(crate) use balance_changes::least_out;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
 
-use super::framed::Framed;
 use super::proposal::Proposal;
+use super::signing_payload::SigningPayload;
 use bardo_base::error::Violation;
 use bardo_base::model::ActionClass;
 use bardo_base::model::RuleName;
 use bardo_base::text::SafeText;
 use golem_chain::evm::StandIn;
-use golem_chain::fork::{BalanceShift, Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
+use golem_chain::fork::{BalanceDelta, Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
 use golem_chain::token::TokenId;
 
 pub use declared::{declared, spender_fault};
@@ -110,7 +110,7 @@ pub struct Surroundings {
     /// address book are excluded: in a position manager the same calldata approves one position.
     pub known_tokens: BTreeSet<Address>,
     /// Shifts of the account's balances by paper actions; empty for a real action.
-    pub shifts: Vec<BalanceShift>,
+    pub shifts: Vec<BalanceDelta>,
 }
 
 impl Surroundings {
@@ -166,7 +166,7 @@ impl Fault {
 /// [`ForkError`] if the simulation cannot be run; then nothing is known of the action's effects.
 pub async fn run(
     fork: &Fork,
-    framed: &Framed,
+    framed: &SigningPayload,
     from: usize,
     nonce: u64,
     around: &Surroundings,
@@ -198,7 +198,7 @@ pub async fn run(
 }
 
 /// Watches every declared token and spender, and every exposed or receiving address.
-fn watch(framed: &Framed) -> Watch {
+fn watch(framed: &SigningPayload) -> Watch {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|flow| flow.token.id);
     let inflows = proposal.inflows.iter().map(|inflow| inflow.token.id);

@@ -4,7 +4,7 @@
 use alloy::primitives::{Address, B256};
 
 use super::ledger::{self, Breaker, LedgerError, Micros, Span, SpendCap, TokenKey, Usage, Window, token_name};
-use super::operator::OperatorRules;
+use super::operator_policy::OperatorPolicyEngine;
 use super::policy::{Change, Pending, Policy};
 use super::stop::InForce;
 use bardo_base::id::GolemId;
@@ -81,7 +81,7 @@ impl CountStatus {
     }
 }
 
-impl OperatorRules {
+impl OperatorPolicyEngine {
     /// Returns the usage of the rules by `account` on a chain in `phase`, and the call rate of `caller`; `now` is in
     /// milliseconds since the Unix epoch.
     ///

@@ -107,12 +107,12 @@ impl InForce {
 }
 
 /// All stops on disk: the stop file, and the stops beside it in files of their own.
-struct Standing {
+struct StopsOnDisk {
     file: InForce,
     beside: Vec<(PathBuf, InForce)>,
 }
 
-impl Standing {
+impl StopsOnDisk {
     /// Returns the highest stop. Of equal levels, a permanent stop wins, then the one above more stops, then the stop
     /// file's.
     fn in_force(&self) -> &InForce {
@@ -262,7 +262,7 @@ impl StopFile {
         Some(Self { path, outer: None }.read())
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> StopsOnDisk {
         // The folder is read first: a writer updates the stop file before it removes anything from the folder.
         let beside = match fs::read_dir(self.beside()) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -286,7 +286,7 @@ impl StopFile {
                 found
             }
         };
-        let mut standing = Standing { file: look(&self.path), beside };
+        let mut standing = StopsOnDisk { file: look(&self.path), beside };
         if let Some(marked) = self.marked()
             && standing.in_force().level() < Some(marked)
         {
@@ -388,7 +388,7 @@ impl StopFile {
     fn lasting_flatten(&self) -> Option<Stop> {
         let own = self.standing();
         let outer = self.outer.clone().map(|path| Self { path, outer: None }.standing());
-        let highest = own.lasts().max(outer.as_ref().and_then(Standing::lasts));
+        let highest = own.lasts().max(outer.as_ref().and_then(StopsOnDisk::lasts));
         let mut both = [Some(&own), outer.as_ref()].into_iter().flatten();
         let flatten = both.find_map(|standing| standing.lasting(StopLevel::Flatten)).cloned();
         flatten.filter(|_| highest == Some(StopLevel::Flatten))

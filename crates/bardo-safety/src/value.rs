@@ -4,15 +4,15 @@
 //! Exchanges are also valued by the price sources that follow a fall: feeds, and the last half minute of pools. Exits
 //! are checked against these (`checks::slippage`).
 //!
-//! Pure functions: `ground` gathers the prices.
+//! Pure functions: `reader` gathers the prices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use alloy::primitives::{Address, U256, U512};
 
-use super::framed::Framed;
 use super::proposal::{AllowanceBound, AllowanceKind, Proposal, Trade};
+use super::signing_payload::SigningPayload;
 use super::simulate::Surroundings;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
@@ -280,7 +280,7 @@ pub enum Unpriced {
 /// # Errors
 /// [`Doubt`] with every figure that is not known.
 pub fn values(
-    framed: &Framed,
+    framed: &SigningPayload,
     tokens: &BTreeMap<TokenId, Token>,
     spreads: &Spreads,
     held: &BTreeMap<TokenId, U256>,
@@ -364,7 +364,7 @@ pub fn values(
 }
 
 /// Returns price problems of the exchanged tokens, and whether several pools price one of them.
-fn concerns(framed: &Framed, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
+fn concerns(framed: &SigningPayload, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
     let proposal = framed.proposal();
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
     let given = proposal.outflows.iter().map(|flow| flow.token.id);
@@ -388,7 +388,7 @@ fn concerns(framed: &Framed, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
 }
 
 /// Returns the dollars that the account gives and receives, by these price sources.
-fn exchanged(framed: &Framed, pricing: &Pricing<'_>) -> Result<Exchange, Doubt> {
+fn exchanged(framed: &SigningPayload, pricing: &Pricing<'_>) -> Result<Exchange, Doubt> {
     let proposal = framed.proposal();
     let given = proposal.outflows.iter().map(|flow| pricing.outgoing(flow.token.id, flow.amount));
     let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);

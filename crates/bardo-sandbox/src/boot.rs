@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use alloy::primitives::Address;
 
-use super::cast::Cast;
+use super::actors::Actors;
+use super::background_actors::{BackgroundActors, MarketMode};
 use super::error::SandboxError;
 use super::genesis::{Deployment, Stage};
 use super::keep::{KeptFolder, KeptRecord};
 use super::keys::Party;
 use super::plan::{CHAINS, ChainPlan};
 use super::relayers::Relayers;
-use super::residents::{MarketMode, Residents};
 use super::snapshot::{self, Furnished};
 use bardo_base::clock::Clock;
 use bardo_base::id::InstanceId;
@@ -78,7 +78,7 @@ pub struct SandboxChain {
     /// Handle to the running chain.
     pub devnet: Devnet,
     /// Background actors of the chain.
-    pub residents: Residents,
+    pub background_actors: BackgroundActors,
     /// Addresses of the deployed contracts.
     pub deployment: Arc<Deployment>,
 }
@@ -95,7 +95,7 @@ pub struct Sandbox {
 /// A chain before its thread starts.
 struct Built {
     chain: Chain,
-    residents: Residents,
+    background_actors: BackgroundActors,
     kept: Option<KeptChain>,
 }
 
@@ -105,9 +105,9 @@ impl Sandbox {
     /// # Errors
     /// A [`SandboxError`] if a chain cannot be built or started.
     pub fn boot(config: &SandboxConfig, report: &(dyn Fn(Progress) + Sync)) -> Result<Self, SandboxError> {
-        let cast = Cast::new()?;
-        let built = build_all(config, &cast, report)?;
-        Self::start(config, cast, InstanceId::random(), config.seed, built, report)
+        let actors = Actors::new()?;
+        let built = build_all(config, &actors, report)?;
+        Self::start(config, actors, InstanceId::random(), config.seed, built, report)
     }
 
     /// Resumes the chains stored in `folder`, or creates new ones and stores them there. A stored devnet keeps its
@@ -120,36 +120,39 @@ impl Sandbox {
         folder: &KeptFolder,
         report: &(dyn Fn(Progress) + Sync),
     ) -> Result<Self, SandboxError> {
-        let cast = Cast::new()?;
+        let actors = Actors::new()?;
         if let Some(record) = folder.record()? {
-            let built = resume_all(&record, folder, &cast, report)?;
-            return Self::start(config, cast, record.instance, record.seed, built, report);
+            let built = resume_all(&record, folder, &actors, report)?;
+            return Self::start(config, actors, record.instance, record.seed, built, report);
         }
-        let mut built = build_all(config, &cast, report)?;
+        let mut built = build_all(config, &actors, report)?;
         let instance = InstanceId::random();
-        let chains: Vec<(Chain, Deployment)> =
-            built.iter().map(|built| (built.chain.clone(), Deployment::clone(built.residents.deployment()))).collect();
+        let chains: Vec<(Chain, Deployment)> = built
+            .iter()
+            .map(|built| (built.chain.clone(), Deployment::clone(built.background_actors.deployment())))
+            .collect();
         let began = config.start_time.saturating_sub(PAST_SECONDS);
         for (built, kept) in built.iter_mut().zip(folder.begin(instance, config.seed, began, &chains)?) {
             built.kept = Some(kept);
         }
-        Self::start(config, cast, instance, config.seed, built, report)
+        Self::start(config, actors, instance, config.seed, built, report)
     }
 
     fn start(
         config: &SandboxConfig,
-        cast: Cast,
+        actors: Actors,
         instance: InstanceId,
         seed: u64,
         built: Vec<Built>,
         report: &(dyn Fn(Progress) + Sync),
     ) -> Result<Self, SandboxError> {
         let is_kept = built.iter().any(|built| built.kept.is_some());
-        let relayers = Relayers::new(seed, cast, built.iter().map(|built| Arc::clone(built.residents.deployment())));
+        let relayers =
+            Relayers::new(seed, actors, built.iter().map(|built| Arc::clone(built.background_actors.deployment())));
         let mut chains = Vec::with_capacity(built.len());
         for built in built {
             let chain = run(config, built)?;
-            chain.residents.join(relayers.clone());
+            chain.background_actors.join(relayers.clone());
             report(Progress { chain: chain.deployment.plan.name, stage: Stage::Ready });
             chains.push(chain);
         }
@@ -204,22 +207,22 @@ impl Sandbox {
 pub fn build_chain(
     seed: u64,
     plan: &'static ChainPlan,
-    cast: &Cast,
+    actors: &Actors,
     began: u64,
     report: &dyn Fn(Stage),
-) -> Result<(Chain, Residents), SandboxError> {
+) -> Result<(Chain, BackgroundActors), SandboxError> {
     report(Stage::Snapshot);
     let Furnished { mut chain, deployment } = snapshot::furnished(plan)?;
-    let residents = Residents::new(seed, began, Arc::new(deployment), cast.clone());
-    live_through_the_past(&mut chain, &residents, began, report)?;
+    let background_actors = BackgroundActors::new(seed, began, Arc::new(deployment), actors.clone());
+    live_through_the_past(&mut chain, &background_actors, began, report)?;
     chain.set_next_base_fee(plan.base_fee);
-    Ok((chain, residents))
+    Ok((chain, background_actors))
 }
 
 /// Builds all chains of the devnet, each on its own thread.
 fn build_all(
     config: &SandboxConfig,
-    cast: &Cast,
+    actors: &Actors,
     report: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Built>, SandboxError> {
     let began = config
@@ -229,8 +232,8 @@ fn build_all(
         .ok_or(SandboxError::StartTooEarly { start: config.start_time, earliest: LATEST_GENESIS + PAST_SECONDS })?;
     on_threads(|plan| {
         let tell = |stage| report(Progress { chain: plan.name, stage });
-        let (chain, residents) = build_chain(config.seed, plan, cast, began, &tell)?;
-        Ok(Built { chain, residents, kept: None })
+        let (chain, background_actors) = build_chain(config.seed, plan, actors, began, &tell)?;
+        Ok(Built { chain, background_actors, kept: None })
     })
 }
 
@@ -238,14 +241,14 @@ fn build_all(
 fn resume_all(
     record: &KeptRecord,
     folder: &KeptFolder,
-    cast: &Cast,
+    actors: &Actors,
     report: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Built>, SandboxError> {
     on_threads(|plan| {
         report(Progress { chain: plan.name, stage: Stage::Kept });
         let (kept, chain, deployment) = folder.resume(record, plan)?;
-        let residents = Residents::new(record.seed, record.began, Arc::new(deployment), cast.clone());
-        Ok(Built { chain, residents, kept: Some(kept) })
+        let background_actors = BackgroundActors::new(record.seed, record.began, Arc::new(deployment), actors.clone());
+        Ok(Built { chain, background_actors, kept: Some(kept) })
     })
 }
 
@@ -262,15 +265,15 @@ fn on_threads(
 
 /// Starts a chain's thread with its background actors.
 fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxError> {
-    let Built { chain, residents, kept } = built;
-    let deployment = Arc::clone(residents.deployment());
+    let Built { chain, background_actors, kept } = built;
+    let deployment = Arc::clone(background_actors.deployment());
     let plan = deployment.plan;
     if config.market == MarketMode::Off {
-        residents.set_market(&chain, MarketMode::Off);
+        background_actors.set_market(&chain, MarketMode::Off);
     }
-    residents.set_keeper_rests(!config.keeper);
+    background_actors.set_keeper_rests(!config.keeper);
 
-    let acting = residents.clone();
+    let acting = background_actors.clone();
     let hook = move |chain: &mut Chain| {
         if let Err(error) = acting.act(chain) {
             tracing::warn!(chain = plan.name, %error, "a background actor of the devnet could not act");
@@ -291,20 +294,20 @@ fn run(config: &SandboxConfig, built: Built) -> Result<SandboxChain, SandboxErro
         Some(kept) => Devnet::adopt_kept(chain, running, kept)?,
         None => Devnet::adopt(chain, running)?,
     };
-    Ok(SandboxChain { devnet, residents, deployment })
+    Ok(SandboxChain { devnet, background_actors, deployment })
 }
 
 fn live_through_the_past(
     chain: &mut Chain,
-    residents: &Residents,
+    background_actors: &BackgroundActors,
     began: u64,
     report: &dyn Fn(Stage),
 ) -> Result<(), SandboxError> {
     let of = PAST_SECONDS / PAST_BLOCK_SECONDS;
     for done in 1..=of {
         chain.set_next_timestamp(began + done * PAST_BLOCK_SECONDS)?;
-        residents.set_keeper_rests(done % PAST_FEED_BLOCKS != 0);
-        residents.act(chain)?;
+        background_actors.set_keeper_rests(done % PAST_FEED_BLOCKS != 0);
+        background_actors.act(chain)?;
         let block = chain.mine();
         if let Some(failure) = block.receipts.iter().find_map(|receipt| receipt.failure.clone()) {
             return Err(SandboxError::Failed { step: "the market's history", failure });

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, B256, Bytes, U256, aliases::I24, aliases::U24, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
-use super::cast::Role;
+use super::actors::Role;
+use super::block_builder::BlockBuilder;
 use super::contracts::{self, Contract};
 use super::error::SandboxError;
 use super::genesis::{Deployment, Pool, TokenAt};
 use super::plan::{CHAINS, ChainPlan, PoolPlan, Token, Venue};
 use super::target::Asset;
-use super::works::Works;
 use bardo_abi::erc7683::OriginSettler;
 use bardo_abi::uniswap_v3::UniswapV3Factory;
 
@@ -25,12 +25,12 @@ pub const REFUND_DELAY_SECONDS: u32 = 30;
 const ABSENT: Address = Address::ZERO;
 
 /// Sends all deployments and returns the future addresses.
-pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<Deployment, SandboxError> {
-    let treasury = works.cast.address(Role::Treasury);
+pub(super) fn deploy(builder: &mut BlockBuilder<'_>, plan: &'static ChainPlan) -> Result<Deployment, SandboxError> {
+    let treasury = builder.actors.address(Role::Treasury);
 
-    let weth = works.create(Contract::Weth9, &[])?;
-    works.create2(Contract::Permit2, &[], contracts::PERMIT2_SALT)?;
-    works.create2(Contract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
+    let weth = builder.create(Contract::Weth9, &[])?;
+    builder.create2(Contract::Permit2, &[], contracts::PERMIT2_SALT)?;
+    builder.create2(Contract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
 
     let Uniswap {
         v2_factory,
@@ -41,24 +41,24 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         tick_lens,
         swap_router,
         universal_router,
-    } = uniswap(works, weth)?;
+    } = uniswap(builder, weth)?;
 
     let reactor = (contracts::PERMIT2, treasury).abi_encode_params();
-    let dutch_v2 = works.create(Contract::V2DutchOrderReactor, &reactor)?;
-    let dutch_v3 = works.create(Contract::V3DutchOrderReactor, &reactor)?;
-    let priority = works.create(Contract::PriorityOrderReactor, &reactor)?;
-    let order_quoter = works.create(Contract::OrderQuoter, &[])?;
+    let dutch_v2 = builder.create(Contract::V2DutchOrderReactor, &reactor)?;
+    let dutch_v3 = builder.create(Contract::V3DutchOrderReactor, &reactor)?;
+    let priority = builder.create(Contract::PriorityOrderReactor, &reactor)?;
+    let order_quoter = builder.create(Contract::OrderQuoter, &[])?;
 
-    let (manager, delegator, enforcers) = delegation(works)?;
+    let (manager, delegator, enforcers) = delegation(builder)?;
 
     // Feeds come before tokens, so that both chains have them at the same addresses.
-    let (feed_keeper, feeds) = price_feeds(works)?;
-    let tokens = tokens(works, plan, weth)?;
+    let (feed_keeper, feeds) = price_feeds(builder)?;
+    let tokens = tokens(builder, plan, weth)?;
 
     // Deployed after the tokens, so that earlier addresses do not change.
-    let cage = works.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
+    let cage = builder.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
 
-    let (origin_settler, destination_settler) = settlers(works, plan)?;
+    let (origin_settler, destination_settler) = settlers(builder, plan)?;
 
     let contracts = BTreeMap::from([
         ("wrappedNative", weth),
@@ -95,7 +95,7 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         swap_router,
         v2_router,
         feed_keeper,
-        cosigner: works.cast.cosigner().address(),
+        cosigner: builder.actors.cosigner().address(),
         code_hashes: BTreeMap::new(),
     };
     for pool in plan.pools {
@@ -118,25 +118,25 @@ struct Uniswap {
 }
 
 /// Deploys Uniswap V2 and V3 with their routers.
-fn uniswap(works: &mut Works<'_>, weth: Address) -> Result<Uniswap, SandboxError> {
-    let treasury = works.cast.address(Role::Treasury);
-    let v2_factory = works.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
-    let v2_router = works.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
-    let v3_factory = works.create(Contract::UniswapV3Factory, &[])?;
+fn uniswap(builder: &mut BlockBuilder<'_>, weth: Address) -> Result<Uniswap, SandboxError> {
+    let treasury = builder.actors.address(Role::Treasury);
+    let v2_factory = builder.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
+    let v2_router = builder.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
+    let v3_factory = builder.create(Contract::UniswapV3Factory, &[])?;
     let tier = UniswapV3Factory::enableFeeAmountCall { fee: U24::from(100), tickSpacing: I24::ONE };
-    works.call(Role::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
+    builder.call(Role::Treasury, v3_factory, tier.abi_encode(), 100_000, "enabling the 0.01 % tier")?;
 
-    let library = works.create(Contract::NFTDescriptor, &[])?;
+    let library = builder.create(Contract::NFTDescriptor, &[])?;
     let label = B256::right_padding_from(b"ETH");
     let code = [contracts::link_descriptor(library)?.as_ref(), &(weth, label).abi_encode_params()].concat();
-    let descriptor = works.create_code(code.into(), Contract::NonfungibleTokenPositionDescriptor.name())?;
+    let descriptor = builder.create_code(code.into(), Contract::NonfungibleTokenPositionDescriptor.name())?;
     let position_manager =
-        works.create(Contract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
-    let quoter = works.create(Contract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
-    let tick_lens = works.create(Contract::TickLens, &[])?;
-    let swap_router =
-        works.create(Contract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
-    let universal_router = works.create(
+        builder.create(Contract::NonfungiblePositionManager, &(v3_factory, weth, descriptor).abi_encode_params())?;
+    let quoter = builder.create(Contract::QuoterV2, &(v3_factory, weth).abi_encode_params())?;
+    let tick_lens = builder.create(Contract::TickLens, &[])?;
+    let swap_router = builder
+        .create(Contract::SwapRouter02, &(v2_factory, v3_factory, position_manager, weth).abi_encode_params())?;
+    let universal_router = builder.create(
         Contract::UniversalRouter,
         &(
             contracts::PERMIT2,
@@ -166,11 +166,13 @@ fn uniswap(works: &mut Works<'_>, weth: Address) -> Result<Uniswap, SandboxError
 
 /// Deploys the contracts of delegated accounts: the delegation manager, the account's code, and the caveat enforcers
 /// by name.
-fn delegation(works: &mut Works<'_>) -> Result<(Address, Address, BTreeMap<&'static str, Address>), SandboxError> {
-    let treasury = works.cast.address(Role::Treasury);
-    let manager = works.create(Contract::DelegationManager, &(treasury,).abi_encode_params())?;
+fn delegation(
+    builder: &mut BlockBuilder<'_>,
+) -> Result<(Address, Address, BTreeMap<&'static str, Address>), SandboxError> {
+    let treasury = builder.actors.address(Role::Treasury);
+    let manager = builder.create(Contract::DelegationManager, &(treasury,).abi_encode_params())?;
     let delegator =
-        works.create(Contract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
+        builder.create(Contract::Eip7702StatelessDeleGator, &(manager, contracts::ENTRY_POINT).abi_encode_params())?;
     let mut enforcers = BTreeMap::new();
     for &contract in ENFORCERS {
         let equality = enforcers.get(Contract::ArgsEqualityCheckEnforcer.name()).copied().unwrap_or_default();
@@ -179,26 +181,30 @@ fn delegation(works: &mut Works<'_>) -> Result<(Address, Address, BTreeMap<&'sta
             Contract::LogicalOrWrapperEnforcer => (manager,).abi_encode_params(),
             _ => Vec::new(),
         };
-        enforcers.insert(contract.name(), works.create(contract, &arguments)?);
+        enforcers.insert(contract.name(), builder.create(contract, &arguments)?);
     }
     Ok((manager, delegator, enforcers))
 }
 
 /// Deploys the contract that updates prices, and a feed for each asset that has one.
-fn price_feeds(works: &mut Works<'_>) -> Result<(Address, BTreeMap<Asset, Address>), SandboxError> {
-    let keeper = works.cast.address(Role::Keeper);
-    let feed_keeper = works.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
+fn price_feeds(builder: &mut BlockBuilder<'_>) -> Result<(Address, BTreeMap<Asset, Address>), SandboxError> {
+    let keeper = builder.actors.address(Role::Keeper);
+    let feed_keeper = builder.create(Contract::FeedKeeper, &(keeper,).abi_encode_params())?;
     let mut feeds = BTreeMap::new();
     for asset in Asset::FED {
         let description = format!("{} / USD", asset.ticker());
         let arguments = (description, U256::from(8), feed_keeper).abi_encode_params();
-        feeds.insert(asset, works.create(Contract::PriceFeed, &arguments)?);
+        feeds.insert(asset, builder.create(Contract::PriceFeed, &arguments)?);
     }
     Ok((feed_keeper, feeds))
 }
 
 /// Deploys the tokens of a chain.
-fn tokens(works: &mut Works<'_>, plan: &ChainPlan, weth: Address) -> Result<BTreeMap<Token, Address>, SandboxError> {
+fn tokens(
+    builder: &mut BlockBuilder<'_>,
+    plan: &ChainPlan,
+    weth: Address,
+) -> Result<BTreeMap<Token, Address>, SandboxError> {
     let mut tokens = BTreeMap::from([(Token::Weth, weth)]);
     for &token in plan.tokens {
         let made = token.plan();
@@ -208,21 +214,21 @@ fn tokens(works: &mut Works<'_>, plan: &ChainPlan, weth: Address) -> Result<BTre
             Contract::MockERC20 => (made.name.to_owned(), made.symbol.to_owned(), decimals).abi_encode_params(),
             _ => (Bytes::from(made.name), Bytes::from(made.symbol), decimals).abi_encode_params(),
         };
-        tokens.insert(token, works.create(made.contract, &arguments)?);
+        tokens.insert(token, builder.create(made.contract, &arguments)?);
     }
     Ok(tokens)
 }
 
 /// Deploys the settlers of cross-chain intents at the same addresses on both chains, so that each knows the other's.
-fn settlers(works: &mut Works<'_>, plan: &ChainPlan) -> Result<(Address, Address), SandboxError> {
-    let (owner, attester) = (works.cast.address(Role::Treasury), works.cast.address(Role::Messenger));
+fn settlers(builder: &mut BlockBuilder<'_>, plan: &ChainPlan) -> Result<(Address, Address), SandboxError> {
+    let (owner, attester) = (builder.actors.address(Role::Treasury), builder.actors.address(Role::Messenger));
     let arguments = (contracts::PERMIT2, owner, attester, REFUND_DELAY_SECONDS).abi_encode_params();
-    let origin = works.create2(Contract::OriginSettler, &arguments, B256::ZERO)?;
-    let destination = works.create2(Contract::DestinationSettler, &[], B256::ZERO)?;
+    let origin = builder.create2(Contract::OriginSettler, &arguments, B256::ZERO)?;
+    let destination = builder.create2(Contract::DestinationSettler, &[], B256::ZERO)?;
     for other in CHAINS.into_iter().filter(|other| other.chain_id != plan.chain_id) {
         let call =
             OriginSettler::setDestinationCall { chainId: U256::from(other.chain_id), settler: destination.into_word() };
-        works.call(Role::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
+        builder.call(Role::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
     }
     Ok((origin, destination))
 }

@@ -3,7 +3,7 @@
 use alloy::primitives::{Address, TxKind, U256};
 use alloy::sol_types::SolCall;
 
-use super::cast::{Order, Role, TIP};
+use super::actors::{Order, Role, TIP};
 use super::error::SandboxError;
 use super::genesis::Deployment;
 use super::plan::Token;

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 
-use super::cast::{Cast, Role};
+use super::actors::{Actors, Role};
+use super::block_builder::BlockBuilder;
 use super::contracts::{self, Contract};
 use super::deploy::deploy;
 use super::error::SandboxError;
@@ -17,7 +18,6 @@ use super::liquidity::{fill_pools, fund, make_pools};
 use super::math::Quoted;
 use super::plan::{ChainPlan, Token, Venue};
 use super::target::{Asset, Prices};
-use super::works::Works;
 use golem_chain::devnet::{Chain, ChainConfig};
 use golem_chain::evm::ChainRules;
 
@@ -132,7 +132,7 @@ impl Deployment {
 /// A [`SandboxError`] if genesis code is invalid.
 pub fn empty_chain(
     plan: &ChainPlan,
-    cast: &Cast,
+    actors: &Actors,
     accounts: &[Party],
     genesis_time: u64,
 ) -> Result<Chain, SandboxError> {
@@ -140,7 +140,7 @@ pub fn empty_chain(
     let development = accounts.iter().enumerate().map(|(index, account)| {
         (account.address(), if index == 0 { plan.demo_ether } else { ether(DEVELOPMENT_ETHER) })
     });
-    let inhabitants = Role::ALL.iter().map(|role| (cast.address(*role), ether(INHABITANT_ETHER)));
+    let inhabitants = Role::ALL.iter().map(|role| (actors.address(*role), ether(INHABITANT_ETHER)));
     Ok(Chain::new(ChainConfig {
         rules: ChainRules::osaka(plan.chain_id),
         genesis_time,
@@ -163,36 +163,36 @@ pub fn empty_chain(
 pub fn furnish(
     chain: &mut Chain,
     plan: &'static ChainPlan,
-    cast: &Cast,
+    actors: &Actors,
     demo: Address,
     prices: &Prices,
     report: &dyn Fn(Stage),
 ) -> Result<Deployment, SandboxError> {
-    let mut works = Works::new(chain, cast);
+    let mut builder = BlockBuilder::new(chain, actors);
     let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
 
     report(Stage::Contracts);
-    let mut deployment = deploy(&mut works, plan)?;
-    works.seal()?;
+    let mut deployment = deploy(&mut builder, plan)?;
+    builder.seal()?;
     for name in SETTLING {
         if let Some(address) = deployment.contracts.get(name) {
-            deployment.code_hashes.insert(name, works.chain.state().code_hash(*address));
+            deployment.code_hashes.insert(name, builder.chain.state().code_hash(*address));
         }
     }
     report(Stage::Pools);
-    make_pools(&mut works, &deployment, &quoted)?;
-    works.seal()?;
+    make_pools(&mut builder, &deployment, &quoted)?;
+    builder.seal()?;
     report(Stage::Funds);
-    fund(&mut works, &deployment, demo, &quoted)?;
-    works.seal()?;
+    fund(&mut builder, &deployment, demo, &quoted)?;
+    builder.seal()?;
     report(Stage::Liquidity);
-    fill_pools(&mut works, &deployment, &quoted)?;
-    works.seal()?;
+    fill_pools(&mut builder, &deployment, &quoted)?;
+    builder.seal()?;
 
     let everything = deployment.contracts.iter().chain(&deployment.enforcers).map(|(name, at)| (*name, *at));
     let pools = deployment.pools.iter().map(|pool| ("a pool", pool.address));
     for (name, address) in everything.chain(pools) {
-        if works.chain.state().code(address).is_empty() {
+        if builder.chain.state().code(address).is_empty() {
             return Err(SandboxError::Missing { name, address });
         }
     }

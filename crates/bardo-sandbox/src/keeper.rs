@@ -7,7 +7,7 @@ use alloy::primitives::aliases::I192;
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
-use super::cast::{Order, Role};
+use super::actors::{Order, Role};
 use super::genesis::Deployment;
 use super::target::{Asset, PriceE8, Prices};
 use bardo_abi::feed::{FeedKeeper, PriceFeed};

@@ -18,8 +18,10 @@
     )
 )]
 
+pub mod actors;
+pub mod background_actors;
+mod block_builder;
 pub mod boot;
-pub mod cast;
 pub mod contracts;
 mod deploy;
 pub mod error;
@@ -34,12 +36,10 @@ pub mod math;
 pub mod order_service;
 pub mod plan;
 pub mod relayers;
-pub mod residents;
 pub mod services;
 pub mod snapshot;
 pub mod target;
-mod works;
 
+pub use background_actors::{BackgroundActors, MarketMode};
 pub use boot::{Pace, Progress, Sandbox, SandboxChain, SandboxConfig};
 pub use error::SandboxError;
-pub use residents::{MarketMode, Residents};

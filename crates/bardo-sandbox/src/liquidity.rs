@@ -5,13 +5,13 @@
 use alloy::primitives::{Address, Bytes, U256, aliases::I24, aliases::U24, aliases::U160};
 use alloy::sol_types::SolCall;
 
-use super::cast::{Order, Role};
+use super::actors::{Order, Role};
+use super::block_builder::BlockBuilder;
 use super::contracts;
 use super::error::SandboxError;
 use super::genesis::{Deployment, Pool};
 use super::math::{Quoted, amount_for, sqrt_price_x96};
 use super::plan::{OBSERVATIONS, STAIRS, Token, Venue, ranges_of};
-use super::works::Works;
 use bardo_abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo_abi::multicall3::Multicall3;
 use bardo_abi::uniswap_v2::{UniswapV2Factory, UniswapV2Pair};
@@ -25,7 +25,7 @@ const TRADER_DOLLARS: u64 = 50_000_000;
 
 /// Creates the pools at the current prices.
 pub(super) fn make_pools(
-    works: &mut Works<'_>,
+    builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
     quoted: &impl Fn(Token) -> Quoted,
 ) -> Result<(), SandboxError> {
@@ -35,7 +35,13 @@ pub(super) fn make_pools(
             Venue::V2 => {
                 let create =
                     UniswapV2Factory::createPairCall { tokenA: pool.token0.address, tokenB: pool.token1.address };
-                works.call(Role::Treasury, named("v2Factory"), create.abi_encode(), 3_500_000, "creating a V2 pair")?;
+                builder.call(
+                    Role::Treasury,
+                    named("v2Factory"),
+                    create.abi_encode(),
+                    3_500_000,
+                    "creating a V2 pair",
+                )?;
             }
             Venue::V3(fee) => {
                 let price = sqrt_price_x96(quoted(pool.token0.token), quoted(pool.token1.token));
@@ -46,11 +52,11 @@ pub(super) fn make_pools(
                     sqrtPriceX96: U160::saturating_from(price),
                 };
                 let manager = named("v3PositionManager");
-                works.call(Role::Treasury, manager, create.abi_encode(), 6_000_000, "creating a V3 pool")?;
+                builder.call(Role::Treasury, manager, create.abi_encode(), 6_000_000, "creating a V3 pool")?;
                 let grow =
                     UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: OBSERVATIONS };
                 let gas = 100_000 + u64::from(OBSERVATIONS) * 23_000;
-                works.call(
+                builder.call(
                     Role::Treasury,
                     pool.address,
                     grow.abi_encode(),
@@ -65,13 +71,13 @@ pub(super) fn make_pools(
 
 /// Mints and wraps the initial tokens, and approves the routers for the traders.
 pub(super) fn fund(
-    works: &mut Works<'_>,
+    builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
     demo: Address,
     quoted: &impl Fn(Token) -> Quoted,
 ) -> Result<(), SandboxError> {
-    let cast = works.cast;
-    let at = |role| cast.address(role);
+    let actors = builder.actors;
+    let at = |role| actors.address(role);
     let mut gifts: Vec<(Token, Address, U256)> = Vec::new();
     for &token in deployment.tokens.keys() {
         if !token.is_bad() {
@@ -93,7 +99,7 @@ pub(super) fn fund(
     }
 
     let wrapped: U256 = gifts.iter().filter(|gift| gift.0 == Token::Weth).map(|gift| gift.2).sum();
-    works.send(Order {
+    builder.send(Order {
         value: wrapped,
         ..Order::call(Role::Treasury, deployment.weth, Weth9::depositCall {}.abi_encode(), 100_000, "wrapping ether")
     })?;
@@ -102,7 +108,7 @@ pub(super) fn fund(
         if token == Token::Weth {
             if to != at(Role::Treasury) {
                 let transfer = Erc20::transferCall { to, value }.abi_encode();
-                works.call(Role::Treasury, deployment.weth, transfer, 100_000, "distributing wrapped ether")?;
+                builder.call(Role::Treasury, deployment.weth, transfer, 100_000, "distributing wrapped ether")?;
             }
         } else {
             mints.push(Multicall3::Call3 {
@@ -114,7 +120,7 @@ pub(super) fn fund(
     }
     let gas = 200_000 + 90_000 * u64::try_from(mints.len()).unwrap_or(u64::MAX);
     let mint = Multicall3::aggregate3Call { calls: mints }.abi_encode();
-    works.call(Role::Treasury, contracts::MULTICALL3, mint, gas, "minting tokens")?;
+    builder.call(Role::Treasury, contracts::MULTICALL3, mint, gas, "minting tokens")?;
 
     let manager = deployment.contracts.get("v3PositionManager").copied().unwrap_or_default();
     for (&token, &address) in &deployment.tokens {
@@ -130,7 +136,7 @@ pub(super) fn fund(
             (Role::SecondTrader, deployment.v2_router),
         ] {
             let approve = Erc20::approveCall { spender, value: U256::MAX }.abi_encode();
-            works.call(role, address, approve, 80_000, "approving a router")?;
+            builder.call(role, address, approve, 80_000, "approving a router")?;
         }
     }
     Ok(())
@@ -138,28 +144,28 @@ pub(super) fn fund(
 
 /// Adds the planned liquidity to all pools.
 pub(super) fn fill_pools(
-    works: &mut Works<'_>,
+    builder: &mut BlockBuilder<'_>,
     deployment: &Deployment,
     quoted: &impl Fn(Token) -> Quoted,
 ) -> Result<(), SandboxError> {
-    let treasury = works.cast.address(Role::Treasury);
+    let treasury = builder.actors.address(Role::Treasury);
     let manager = deployment.contracts.get("v3PositionManager").copied().unwrap_or_default();
     for pool in &deployment.pools {
         match pool.venue {
             Venue::V2 => {
                 // The tokens have been transferred already; the pair uses its whole balance.
                 let mint = UniswapV2Pair::mintCall { to: treasury }.abi_encode();
-                works.call(Role::Treasury, pool.address, mint, 300_000, "filling a V2 pair")?;
+                builder.call(Role::Treasury, pool.address, mint, 300_000, "filling a V2 pair")?;
             }
             Venue::V3(fee) => {
-                let tick = v3_tick(works.chain, pool.address);
+                let tick = v3_tick(builder.chain, pool.address);
                 let positions: Vec<Bytes> = positions(pool, fee, tick, treasury, quoted)
                     .into_iter()
                     .map(|params| NonfungiblePositionManager::mintCall { params }.abi_encode().into())
                     .collect();
                 let gas = 200_000 + 550_000 * u64::try_from(positions.len()).unwrap_or(u64::MAX);
                 let fill = NonfungiblePositionManager::multicallCall { data: positions }.abi_encode();
-                works.call(Role::Treasury, manager, fill, gas.min(TRANSACTION_GAS_CAP), "filling a V3 pool")?;
+                builder.call(Role::Treasury, manager, fill, gas.min(TRANSACTION_GAS_CAP), "filling a V3 pool")?;
             }
         }
     }

@@ -1,14 +1,14 @@
 //! The market: two traders who buy and sell at random, and an arbitrageur who moves every pool to the market's price.
 //! Their transactions in a block depend only on the seed, the block and the state before it.
 //!
-//! Not here: the price model (see `target`), and sending (see `residents`).
+//! Not here: the price model (see `target`), and sending (see `background_actors`).
 
 use alloy::primitives::{Address, U256, aliases::U24, aliases::U160, keccak256};
 use alloy::sol_types::SolCall;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::cast::{Cast, Order, Role};
+use super::actors::{Actors, Order, Role};
 use super::genesis::{Deployment, Pool, TokenAt};
 use super::math::{Quoted, amount_for, pair_payment, pair_sqrt_price, shift, sqrt_price_x96};
 use super::plan::{Token, Venue};
@@ -55,7 +55,7 @@ pub struct Moment {
 }
 
 /// Creates the market's transactions for one block.
-pub fn orders(deployment: &Deployment, cast: &Cast, state: &State, moment: &Moment, prices: &Prices) -> Vec<Order> {
+pub fn orders(deployment: &Deployment, actors: &Actors, state: &State, moment: &Moment, prices: &Prices) -> Vec<Order> {
     let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
     let arbitrageur = |pool: &Pool| arbitrage(state, pool, &quoted);
     let swaps: Vec<_> = deployment.pools.iter().filter(|pool| is_sound(pool)).filter_map(arbitrageur).collect();
@@ -68,7 +68,7 @@ pub fn orders(deployment: &Deployment, cast: &Cast, state: &State, moment: &Mome
             SwapRouter02::multicallCall { deadline, data: swaps.into_iter().map(Into::into).collect() }.abi_encode();
         orders.push(Order::call(Role::Arbitrageur, deployment.swap_router, call, gas, "arbitrage"));
     }
-    orders.extend(trades(deployment, cast, moment, &quoted));
+    orders.extend(trades(deployment, actors, moment, &quoted));
     orders
 }
 
@@ -146,7 +146,7 @@ fn arbitrage(state: &State, pool: &Pool, quoted: &impl Fn(Token) -> Quoted) -> O
 /// Recipient value that SwapRouter02 replaces by the sender.
 const RECIPIENT_SENDER: Address = Address::with_last_byte(1);
 
-fn trades(deployment: &Deployment, cast: &Cast, moment: &Moment, quoted: &impl Fn(Token) -> Quoted) -> Vec<Order> {
+fn trades(deployment: &Deployment, actors: &Actors, moment: &Moment, quoted: &impl Fn(Token) -> Quoted) -> Vec<Order> {
     let seed = keccak256(format!("market/{}/{}/{}", moment.seed, deployment.plan.chain_id, moment.block));
     let mut random = ChaCha8Rng::from_seed(seed.0);
     let pools: Vec<&Pool> = deployment.pools.iter().filter(|pool| is_sound(pool)).collect();
@@ -164,14 +164,14 @@ fn trades(deployment: &Deployment, cast: &Cast, moment: &Moment, quoted: &impl F
         let most = largest.min(pool.dollars / SMALLEST_POOL_IN_TRADES).max(least);
         let ceiling = random.random_range(least..=most);
         let dollars = random.random_range(least..=ceiling);
-        let wish = Wish { role, pool, give, take, dollars };
-        orders.push(trade(deployment, cast, moment, &wish, quoted));
+        let wish = TraderSwap { role, pool, give, take, dollars };
+        orders.push(trade(deployment, actors, moment, &wish, quoted));
     }
     orders
 }
 
 /// Parameters of a trader's swap.
-struct Wish<'a> {
+struct TraderSwap<'a> {
     role: Role,
     pool: &'a Pool,
     give: TokenAt,
@@ -181,12 +181,12 @@ struct Wish<'a> {
 
 fn trade(
     deployment: &Deployment,
-    cast: &Cast,
+    actors: &Actors,
     moment: &Moment,
-    wish: &Wish<'_>,
+    wish: &TraderSwap<'_>,
     quoted: &impl Fn(Token) -> Quoted,
 ) -> Order {
-    let Wish { role, pool, give, take, dollars } = *wish;
+    let TraderSwap { role, pool, give, take, dollars } = *wish;
     let amount = amount_for(dollars, quoted(give.token));
     let least = amount_for(dollars, quoted(take.token)) * U256::from(100 - TRADER_SLIPPAGE_PERCENT) / U256::from(100);
     match pool.venue {
@@ -195,7 +195,7 @@ fn trade(
                 amountIn: amount,
                 amountOutMin: least,
                 path: vec![give.address, take.address],
-                to: cast.address(role),
+                to: actors.address(role),
                 deadline: U256::from(moment.timestamp.saturating_add(600)),
             };
             Order::call(role, deployment.v2_router, call.abi_encode(), SWAP_GAS, "a trade")

@@ -25,9 +25,9 @@ use super::order_service::LocalOrders;
 use super::relayers::LocalRelayers;
 use bardo_base::service::ServiceError;
 use golem_protocols::intents::Intent;
-use golem_protocols::intents::gateway::{IntentGateway as _, Wish};
+use golem_protocols::intents::gateway::{BidRequest, IntentGateway as _};
 use golem_protocols::intents::service::told;
-use golem_protocols::uniswap::gateway::Hearsay;
+use golem_protocols::uniswap::gateway::ServiceReport;
 use golem_protocols::uniswap::order::{Order, OrderKind};
 
 /// Maximum size of a request, in bytes; an encoded order is far smaller.
@@ -307,15 +307,15 @@ fn address(value: &Value, name: &str) -> Result<Address, Answer> {
 fn orders_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalOrders, Answer> {
     let chain = sandbox.chain(&chain_id.to_string());
     let chain = chain.ok_or_else(|| invalid(format_args!("chain {chain_id} is not a chain of this devnet")))?;
-    Ok(LocalOrders::new(chain.devnet.clone(), chain.residents.clone()))
+    Ok(LocalOrders::new(chain.devnet.clone(), chain.background_actors.clone()))
 }
 
 fn relayers_of(sandbox: &Sandbox, chain_id: u64) -> Result<LocalRelayers, Answer> {
     let chain = sandbox.chain(&chain_id.to_string());
-    let found = chain.and_then(|chain| Some((chain, chain.residents.relayers()?.clone())));
+    let found = chain.and_then(|chain| Some((chain, chain.background_actors.relayers()?.clone())));
     let (chain, relayers) =
         found.ok_or_else(|| invalid(format_args!("no relayer accepts intents from chain {chain_id}")))?;
-    Ok(LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone()))
+    Ok(LocalRelayers::new(relayers, chain.devnet.clone(), chain.background_actors.clone()))
 }
 
 fn request_id() -> String {
@@ -328,8 +328,8 @@ async fn take_order(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let orders = orders_of(sandbox, number(body, &["quote", "orderInfo", "chainId"])?)?;
     let encoded = bytes(body, &["quote", "encodedOrder"])?;
     let order = Order::decode(kind, &encoded).map_err(|error| invalid(&error))?;
-    order_info::hold(at(body, &["quote", "orderInfo"]).unwrap_or(&Value::Null), &order).map_err(invalid)?;
-    let taken = orders.hand_in(order, bytes(body, &["signature"])?).await;
+    order_info::validate(at(body, &["quote", "orderInfo"]).unwrap_or(&Value::Null), &order).map_err(invalid)?;
+    let taken = orders.submit_order(order, bytes(body, &["signature"])?).await;
     let taken = taken.map_err(|error| refused(503, "ServiceUnavailable", error))?;
     let hash = taken.map_err(|error| invalid(&error))?;
     Ok((201, json!({ "requestId": request_id(), "orderId": hash, "orderStatus": "open" })))
@@ -357,7 +357,7 @@ async fn show_orders(sandbox: &Sandbox, query: &[(String, String)]) -> Result<An
     Ok((200, json!({ "requestId": request_id(), "orders": found })))
 }
 
-fn shown(chain_id: u64, hash: B256, order: &Order, signature: &Bytes, hearsay: &Hearsay) -> Value {
+fn shown(chain_id: u64, hash: B256, order: &Order, signature: &Bytes, hearsay: &ServiceReport) -> Value {
     let mut shown = json!({
         "type": order.kind().service_name(),
         "encodedOrder": order.encode(),
@@ -395,7 +395,7 @@ fn relayed(error: ServiceError) -> Answer {
 async fn quote_intent(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let origin = number(body, &["originChainId"])?;
     let amount = U256::from_str(text(body, &["amountIn"])?).map_err(|_| invalid("\"amountIn\" is not a number"))?;
-    let wish = Wish {
+    let wish = BidRequest {
         origin_chain_id: origin,
         destination_chain_id: number(body, &["destinationChainId"])?,
         token_in: address(body, "tokenIn")?,

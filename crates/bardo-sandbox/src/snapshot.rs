@@ -17,7 +17,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
-use super::cast::Cast;
+use super::actors::Actors;
 use super::contracts::Contract;
 use super::error::SandboxError;
 use super::genesis::{Deployment, Pool, Stage, TokenAt, empty_chain, furnish};
@@ -102,25 +102,25 @@ pub fn furnished_from_file(plan: &'static ChainPlan) -> Result<Furnished, Sandbo
 ///
 /// # Errors
 /// A [`SandboxError`] that names the step that failed.
-pub fn furnished_anew(plan: &'static ChainPlan, report: &dyn Fn(Stage)) -> Result<Furnished, SandboxError> {
-    let (cast, accounts) = (Cast::new()?, Party::development_accounts()?);
-    let mut chain = empty_chain(plan, &cast, &accounts, GENESIS_TIME)?;
+pub fn run_genesis(plan: &'static ChainPlan, report: &dyn Fn(Stage)) -> Result<Furnished, SandboxError> {
+    let (actors, accounts) = (Actors::new()?, Party::development_accounts()?);
+    let mut chain = empty_chain(plan, &actors, &accounts, GENESIS_TIME)?;
     let demo = accounts.first().map(Party::address).unwrap_or_default();
-    let deployment = furnish(&mut chain, plan, &cast, demo, &Prices::anchors(), report)?;
+    let deployment = furnish(&mut chain, plan, &actors, demo, &Prices::anchors(), report)?;
     Ok(Furnished { chain, deployment })
 }
 
 /// Creates the file's content by running genesis for both chains. The same program always creates the same bytes.
 ///
 /// # Errors
-/// As for [`furnished_anew`].
-pub fn made_anew() -> Result<Vec<u8>, SandboxError> {
+/// As for [`run_genesis`].
+pub fn build_snapshot() -> Result<Vec<u8>, SandboxError> {
     let mut writer = Writer::default();
     writer.hash(plan_digest());
     writer.hash(contracts_digest()?);
     writer.length(CHAINS.len());
     for plan in CHAINS {
-        let made = furnished_anew(plan, &|_| {})?;
+        let made = run_genesis(plan, &|_| {})?;
         let section = content(&made).and_then(|content| pack(&content)).map_err(SandboxError::Snapshot)?;
         writer.bytes(plan.name.as_bytes());
         writer.hash(keccak256(&section));
@@ -286,8 +286,8 @@ impl AddressBook {
         }
         Ok(Deployment {
             plan,
-            contracts: lasting(self.contracts),
-            enforcers: lasting(self.enforcers),
+            contracts: leak_names(self.contracts),
+            enforcers: leak_names(self.enforcers),
             tokens,
             feeds,
             pools,
@@ -296,14 +296,14 @@ impl AddressBook {
             v2_router: self.v2_router,
             feed_keeper: self.feed_keeper,
             cosigner: self.cosigner,
-            code_hashes: lasting(self.code_hashes),
+            code_hashes: leak_names(self.code_hashes),
         })
     }
 }
 
 /// Leaks the names to get static lifetimes: a file is read once per chain, and [`Deployment`] otherwise takes the names
 /// from the source.
-fn lasting<T>(named: BTreeMap<String, T>) -> BTreeMap<&'static str, T> {
+fn leak_names<T>(named: BTreeMap<String, T>) -> BTreeMap<&'static str, T> {
     named.into_iter().map(|(name, value)| (&*name.leak(), value)).collect()
 }
 
@@ -317,7 +317,7 @@ mod tests {
         let outdated = "the genesis snapshot is out of date: run `cargo run --release --example genesis`";
         assert!(is_made_of_bundled_contracts().unwrap(), "{outdated}");
         for plan in CHAINS {
-            let made = content(&furnished_anew(plan, &|_| {}).unwrap()).unwrap();
+            let made = content(&run_genesis(plan, &|_| {}).unwrap()).unwrap();
             // Compares decompressed data, since another compressor version may give other bytes.
             assert!(unpack(section(FILE, plan).unwrap()).unwrap() == made, "{}: {outdated}", plan.name);
         }
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_loaded_chain_is_the_deployed_one_in_every_part() {
         for plan in CHAINS {
-            let (loaded, made) = (furnished(plan).unwrap(), furnished_anew(plan, &|_| {}).unwrap());
+            let (loaded, made) = (furnished(plan).unwrap(), run_genesis(plan, &|_| {}).unwrap());
             let (left, right) = (loaded.chain.state(), made.chain.state());
             let addresses =
                 |chain: &Chain| -> std::collections::BTreeSet<Address> { chain.state().addresses().collect() };

@@ -26,8 +26,8 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 
 pub use snapshot::{
-    AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
-    Snapshot, SpendNow, StopLossNow, StopNow,
+    AllowanceState, AllowancesState, BreakerState, ChainHoldings, GrantState, Holding, Limits, PolicyState,
+    SilentToken, Snapshot, SpendState, StopLossNow, StopState,
 };
 
 /// Capacity of the news channel. When it is full, the forwarder waits; the console then misses events, and is notified.
@@ -350,21 +350,22 @@ pub enum News {
         found: Box<Found>,
     },
     /// A command was carried out or not, with a message.
-    Told {
+    #[serde(rename = "told")]
+    CommandResult {
         /// True if the command was carried out.
         done: bool,
         /// Message for the operator, as a sentence.
         words: SafeText,
     },
     /// Position in a recording, sent after every change.
-    Replay(ReplayNow),
+    Replay(ReplayState),
     /// The session has ended; no news follows.
-    Left(Box<Farewell>),
+    Left(Box<SessionSummary>),
 }
 
 /// Playback position of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReplayNow {
+pub struct ReplayState {
     /// True while the playback is paused.
     pub paused: bool,
     /// Speed in percent of the recorded pace.
@@ -463,7 +464,7 @@ pub struct ToolInfo {
 
 /// Summary of a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Farewell {
+pub struct SessionSummary {
     /// Number of successful trades.
     pub trades: u64,
     /// Average shortfall of trades from their quotes, in hundredths of a basis point; negative if they were above.

@@ -112,9 +112,9 @@ impl Question {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum About {
     /// Action that would be signed.
-    Action(Box<ActionAsked>),
+    Action(Box<ActionRequest>),
     /// Policy that allows more than the current one.
-    Policy(PolicyAsked),
+    Policy(PolicyRequest),
     /// Lower stop level, or none.
     Lower {
         /// Level in force.
@@ -137,7 +137,7 @@ pub enum About {
 
 /// Looser policy to approve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolicyAsked {
+pub struct PolicyRequest {
     /// File of the policy.
     pub file: SafeText,
     /// Changes against the current policy.
@@ -146,7 +146,7 @@ pub struct PolicyAsked {
 
 /// Action that would be signed, with everything that is known about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ActionAsked {
+pub struct ActionRequest {
     /// Name of the tool.
     pub tool: SafeText,
     /// Intent of the action, such as `swap` or `approve`.
@@ -162,7 +162,7 @@ pub struct ActionAsked {
     /// Roles that the call passed through, the requesting one first.
     pub asked_by: Vec<SafeText>,
     /// Second opinion of the safety-guardian, if it was requested.
-    pub opinion: Option<OpinionTold>,
+    pub opinion: Option<OpinionDetails>,
     /// Reason that the agent gave for this action, in its own words. Not checked.
     pub words: Option<SafeText>,
     /// Time of the quote behind the action, in milliseconds since the Unix epoch; `None` without a quote.
@@ -173,9 +173,9 @@ pub struct ActionAsked {
     /// Token balances that change.
     pub changes: Vec<Change>,
     /// Arrival of tokens on another chain.
-    pub arrival: Option<ArrivalTold>,
+    pub arrival: Option<ArrivalDetails>,
     /// Order message that would be signed for others to settle.
-    pub order: Option<OrderTold>,
+    pub order: Option<OrderDetails>,
     /// Allowances after the action.
     pub allowances: Vec<AllowanceAfter>,
     /// `Ok` if the simulation shows that nothing else moves; else the reason why that is unknown.
@@ -234,7 +234,7 @@ pub struct BoundContent {
 
 /// Second opinion of the safety-guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpinionTold {
+pub struct OpinionDetails {
     /// True if it agrees with the action.
     pub agrees: bool,
     /// Reason for the opinion.
@@ -264,7 +264,7 @@ pub struct Change {
 
 /// Arrival of a bridge order's tokens on another chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArrivalTold {
+pub struct ArrivalDetails {
     /// EIP-155 id of that chain.
     pub chain_id: u64,
     /// Symbol of the token there.
@@ -279,7 +279,7 @@ pub struct ArrivalTold {
 
 /// Order message that would be signed for others to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OrderTold {
+pub struct OrderDetails {
     /// Name of the primary type.
     pub kind: SafeText,
     /// Time until which it can be settled, in seconds since the Unix epoch.

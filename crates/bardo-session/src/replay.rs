@@ -10,7 +10,9 @@ use alloy_primitives::Address;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, ReplayNow, Sent, SessionEnd};
+use crate::handle::{
+    Command, Found, Handle, News, Query, Ready, ReplayControl, ReplayState, Sent, SessionEnd, SessionSummary,
+};
 use crate::market::{ChainIdentity, Money, Network, Update};
 use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM};
 use bardo_base::fabric::{Event, EventKind, JournalError, read_journal};
@@ -145,7 +147,7 @@ impl Player {
     async fn tell_place(&self) {
         let count = |events: usize| u64::try_from(events).unwrap_or(u64::MAX);
         let (told, of) = (count(self.at), count(self.events.len()));
-        self.tell(News::Replay(ReplayNow { paused: self.paused, speed_percent: self.speed, told, of })).await;
+        self.tell(News::Replay(ReplayState { paused: self.paused, speed_percent: self.speed, told, of })).await;
     }
 
     /// Time to wait before the next event at the current speed.
@@ -174,14 +176,14 @@ impl Player {
     }
 
     async fn say(&self, done: bool, words: &str) {
-        self.tell(News::Told { done, words: SafeText::clean(words, 200) }).await;
+        self.tell(News::CommandResult { done, words: SafeText::clean(words, 200) }).await;
     }
 
     /// Carries out a command. Returns false if the playback must end.
     async fn command(&mut self, command: Command) -> bool {
         match command {
             Command::Leave(_) => {
-                self.tell(News::Left(Box::<Farewell>::default())).await;
+                self.tell(News::Left(Box::<SessionSummary>::default())).await;
                 return false;
             }
             Command::Replay(control) => self.control(control).await,

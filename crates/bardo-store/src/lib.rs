@@ -17,7 +17,7 @@
 )]
 
 mod error;
-mod hold;
+mod file_lock;
 mod migrate;
 mod session;
 #[cfg(test)]
@@ -36,14 +36,14 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 pub use error::StoreError;
-pub use hold::{Hold, HoldError};
+pub use file_lock::{FileLock, FileLockError};
 pub use migrate::Migrations;
 
-use hold::Holds;
+use file_lock::FileLocks;
 use session::Session;
 
 /// Interval between attempts to enable WAL on a file that another process is just creating.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Number of cached statements per connection, above the number of different statements.
 const STATEMENTS: usize = 256;
@@ -81,7 +81,7 @@ struct Inner {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
-    holds: Holds,
+    locks: FileLocks,
     /// Released last, when nothing more is written.
     session: Session,
 }
@@ -117,8 +117,8 @@ impl Store {
                 }
             })
             .map_err(|error| StoreError::Open { path: config.path.clone(), reason: error.to_string() })?;
-        let (readers, holds) = (Mutex::new(Vec::new()), Holds::beside(&config.path));
-        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers, holds, session }) })
+        let (readers, locks) = (Mutex::new(Vec::new()), FileLocks::beside(&config.path));
+        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers, locks, session }) })
     }
 
     /// Runs `work` in one immediate transaction on the writer thread. The transaction is committed and on disk when
@@ -184,9 +184,9 @@ impl Store {
     /// until the result is dropped or this process ends.
     ///
     /// # Errors
-    /// [`HoldError`] if the lock was not acquired within `patience`, or its file fails.
-    pub async fn hold(&self, name: &str, patience: Duration) -> Result<Hold, HoldError> {
-        self.inner.holds.hold(name, patience).await
+    /// [`FileLockError`] if the lock was not acquired within `patience`, or its file fails.
+    pub async fn acquire_lock(&self, name: &str, patience: Duration) -> Result<FileLock, FileLockError> {
+        self.inner.locks.acquire_lock(name, patience).await
     }
 
     /// Returns the number of times that the lock `name` was held; `None` while it is held.
@@ -194,7 +194,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the lock file cannot be read.
     pub fn held_before(&self, name: &str) -> Result<Option<u64>, StoreError> {
-        self.inner.holds.count(name)
+        self.inner.locks.count(name)
     }
 
     /// Returns the path of the file.
@@ -265,7 +265,7 @@ fn write_ahead(connection: &Connection, patience: Duration) -> Result<String, St
     loop {
         let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
         match mode {
-            Err(error) if is_busy(&error) && began.elapsed() < patience => std::thread::sleep(LOOK_AGAIN),
+            Err(error) if is_busy(&error) && began.elapsed() < patience => std::thread::sleep(RETRY_INTERVAL),
             told => return Ok(told?),
         }
     }

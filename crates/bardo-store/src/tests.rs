@@ -218,7 +218,7 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
 #[cfg(unix)]
 #[test]
 fn no_pipe_beside_the_database_is_waited_for() {
-    for (place, opens, holds) in [
+    for (place, opens, locks) in [
         ("bardo.db-journal", false, false),
         ("bardo.db-wal", false, false),
         ("bardo.db-sessions/0123456789abcdef0123456789abcdef", true, true),
@@ -232,12 +232,13 @@ fn no_pipe_beside_the_database_is_waited_for() {
         std::thread::spawn(move || {
             let store = open(&folder, &[COUNTER]);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let held = store.as_ref().ok().map(|store| runtime.block_on(store.hold("one", Duration::from_secs(30))));
+            let held =
+                store.as_ref().ok().map(|store| runtime.block_on(store.acquire_lock("one", Duration::from_secs(30))));
             let lives = store.as_ref().ok().map(|store| store.session_lives("0123456789abcdef0123456789abcdef"));
             tell.send((store.err(), held.is_some_and(|held| held.is_ok()), lives)).unwrap();
         });
         let (refused, held, lives) = told.recv_timeout(Duration::from_secs(60)).expect(place);
-        assert_eq!((refused.is_none(), held), (opens, holds), "{place}: {refused:?}");
+        assert_eq!((refused.is_none(), held), (opens, locks), "{place}: {refused:?}");
         assert!(refused.is_none_or(|error| error.to_string().contains("regular file")), "{place}");
         // If the state is unknown, an ended process's work does not count as left over.
         assert_eq!(lives, opens.then_some(place.contains("sessions")), "{place}");
@@ -254,7 +255,7 @@ async fn a_name_has_one_holder_at_a_time() {
         .map(|number| {
             let (store, inside, most) = (stores[number % 2].clone(), Arc::clone(&inside), Arc::clone(&most));
             tokio::spawn(async move {
-                let hold = store.hold("one", Duration::from_secs(30)).await.unwrap();
+                let hold = store.acquire_lock("one", Duration::from_secs(30)).await.unwrap();
                 let now = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 {
@@ -281,11 +282,11 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
     let folder = tempfile::tempdir().unwrap();
     let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
     let short = Duration::from_millis(30);
-    let held = stores[0].hold("one", short).await.unwrap();
+    let held = stores[0].acquire_lock("one", short).await.unwrap();
     for store in &stores {
-        assert_eq!(store.hold("one", short).await.unwrap_err(), HoldError::Busy("one".to_owned()));
+        assert_eq!(store.acquire_lock("one", short).await.unwrap_err(), FileLockError::Busy("one".to_owned()));
         // A lock of another name is independent.
-        drop(store.hold("two", short).await.unwrap());
+        drop(store.acquire_lock("two", short).await.unwrap());
         assert_eq!(
             (store.held_before("one"), store.held_before("two").map(|count| count > Some(0))),
             (Ok(None), Ok(true))
@@ -293,10 +294,10 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
     }
     drop(held);
     assert_eq!(stores[1].held_before("one"), Ok(Some(1)));
-    drop(stores[1].hold("one", short).await.unwrap());
+    drop(stores[1].acquire_lock("one", short).await.unwrap());
     // A name must not lead out of the folder.
     for bad in ["", "..", "a/b", "a.b"] {
-        assert!(matches!(stores[0].hold(bad, short).await, Err(HoldError::Store(_))), "{bad}");
+        assert!(matches!(stores[0].acquire_lock(bad, short).await, Err(FileLockError::Store(_))), "{bad}");
     }
 }
 
@@ -304,12 +305,12 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
 async fn a_long_line_here_does_not_keep_others_out() {
     let folder = tempfile::tempdir().unwrap();
     let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
-    let first = stores[0].hold("one", Duration::from_secs(30)).await.unwrap();
+    let first = stores[0].acquire_lock("one", Duration::from_secs(30)).await.unwrap();
     let line: Vec<_> = (0..40)
         .map(|_| {
             let store = stores[0].clone();
             tokio::spawn(async move {
-                let hold = store.hold("one", Duration::from_secs(30)).await.unwrap();
+                let hold = store.acquire_lock("one", Duration::from_secs(30)).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 drop(hold);
             })
@@ -317,7 +318,7 @@ async fn a_long_line_here_does_not_keep_others_out() {
         .collect();
     tokio::time::sleep(Duration::from_millis(20)).await;
     let other = stores[1].clone();
-    let came = tokio::spawn(async move { other.hold("one", Duration::from_secs(30)).await.unwrap().count() });
+    let came = tokio::spawn(async move { other.acquire_lock("one", Duration::from_secs(30)).await.unwrap().count() });
     tokio::time::sleep(Duration::from_millis(20)).await;
     drop(first);
     let came = came.await.unwrap();

@@ -44,20 +44,20 @@ pub struct JsonService {
     client: Client,
     base: Url,
     key: Option<HeaderValue>,
-    pace: Option<Arc<Pace>>,
+    pace: Option<Arc<RateLimiter>>,
     timeout: Duration,
 }
 
 /// Rate limiter of one service address, shared by the process.
 #[derive(Debug)]
-struct Pace {
+struct RateLimiter {
     per_window: usize,
-    told: Mutex<Told>,
+    history: Mutex<RequestHistory>,
 }
 
 /// Request history of a rate limiter.
 #[derive(Debug, Default)]
-struct Told {
+struct RequestHistory {
     /// Times at which the last requests left or will leave.
     sent: VecDeque<Instant>,
     /// End of the pause that the service asked for.
@@ -65,33 +65,33 @@ struct Told {
 }
 
 /// Rate limiters of the process, by base address.
-static PACES: Mutex<BTreeMap<String, Arc<Pace>>> = Mutex::new(BTreeMap::new());
+static PACES: Mutex<BTreeMap<String, Arc<RateLimiter>>> = Mutex::new(BTreeMap::new());
 
-impl Pace {
+impl RateLimiter {
     fn new(per_window: usize) -> Self {
-        Self { per_window: per_window.max(1), told: Mutex::default() }
+        Self { per_window: per_window.max(1), history: Mutex::default() }
     }
 
     /// Reserves the next free slot and returns its time.
     fn place(&self, now: Instant) -> Result<Instant, ServiceError> {
-        let mut told = self.told.lock();
-        if let Some(until) = told.quiet_until.filter(|until| *until > now) {
+        let mut history = self.history.lock();
+        if let Some(until) = history.quiet_until.filter(|until| *until > now) {
             return Err(ServiceError::Busy { after: until - now });
         }
-        let full = told.sent.len() >= self.per_window;
-        let free = if full { told.sent.front().map_or(now, |first| *first + WINDOW).max(now) } else { now };
+        let full = history.sent.len() >= self.per_window;
+        let free = if full { history.sent.front().map_or(now, |first| *first + WINDOW).max(now) } else { now };
         if free - now > MOST_QUEUED {
             return Err(ServiceError::Busy { after: free - now });
         }
-        told.sent.push_back(free);
-        while told.sent.len() > self.per_window {
-            told.sent.pop_front();
+        history.sent.push_back(free);
+        while history.sent.len() > self.per_window {
+            history.sent.pop_front();
         }
         Ok(free)
     }
 
     fn quiet(&self, until: Instant) {
-        self.told.lock().quiet_until = Some(until);
+        self.history.lock().quiet_until = Some(until);
     }
 }
 
@@ -149,7 +149,7 @@ impl JsonService {
     #[must_use]
     pub fn at_most(mut self, per_second: usize) -> Self {
         let mut paces = PACES.lock();
-        let pace = paces.entry(self.base.to_string()).or_insert_with(|| Arc::new(Pace::new(per_second)));
+        let pace = paces.entry(self.base.to_string()).or_insert_with(|| Arc::new(RateLimiter::new(per_second)));
         self.pace = Some(Arc::clone(pace));
         self
     }
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_pace_wait_and_a_long_queue_is_refused() {
-        let pace = Pace::new(3);
+        let pace = RateLimiter::new(3);
         let start = Instant::now();
         let places: Vec<Duration> = (0..9).map(|_| pace.place(start).unwrap() - start).collect();
         // Three at once, three after one second, three after two seconds.
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn silence_that_was_asked_for_is_kept() {
-        let pace = Pace::new(3);
+        let pace = RateLimiter::new(3);
         let start = Instant::now();
         pace.quiet(start + Duration::from_secs(7));
         assert_eq!(pace.place(start), Err(ServiceError::Busy { after: Duration::from_secs(7) }));

@@ -42,7 +42,7 @@ pub(super) fn routers(chain: &WorldChain) -> Vec<(Address, Version)> {
 
 /// Balance and allowance of a token, read in one block. Raw units.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct TokenBalances {
     /// Balance of the owner.
     pub(super) balance: U256,
     /// ERC-20 allowance of the spender.
@@ -69,7 +69,7 @@ pub(super) async fn read(
     owner: Address,
     spender: Address,
     through: &[Address],
-) -> Result<(Standing, Vec<InPermit2>), ToolError> {
+) -> Result<(TokenBalances, Vec<InPermit2>), ToolError> {
     let mut calls = Calls::default();
     let balance = calls.push(token, &Erc20::balanceOfCall { owner });
     let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender });
@@ -84,7 +84,7 @@ pub(super) async fn read(
     let silent = |what: &str| {
         ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not respond to {what}"))
     };
-    let standing = Standing {
+    let standing = TokenBalances {
         balance: balance.take(&answers).ok_or_else(|| silent("balanceOf"))?,
         of_token: of_token.take(&answers).ok_or_else(|| silent("allowance"))?,
     };

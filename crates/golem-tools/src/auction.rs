@@ -50,7 +50,7 @@ pub struct Plan {
 }
 
 /// Parameters of an auction order.
-pub(super) struct Wish<'a> {
+pub(super) struct AuctionRequest<'a> {
     pub(super) token_in: &'a str,
     pub(super) token_out: &'a str,
     pub(super) amount: &'a str,
@@ -122,7 +122,7 @@ pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
 /// # Errors
 /// `VALIDATION_FAILED` for parameters that do not fit, `CHAIN_UNSUPPORTED` where this kind of order cannot be placed,
 /// and the errors of routing, quoting and reading allowances.
-pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Proposal, Plan), ToolError> {
+pub(super) async fn order(context: &CallContext, wish: &AuctionRequest<'_>) -> Result<(Proposal, Plan), ToolError> {
     let world = &context.world;
     let chain = world.chain(wish.chain)?;
     let account = world.account(None)?;
@@ -329,7 +329,7 @@ const fn notes(kind: OrderKind) -> Option<&'static str> {
 ///
 /// # Errors
 /// `VALIDATION_FAILED` for a start that such an order cannot have.
-fn settable_start(kind: OrderKind, wish: &Wish<'_>) -> Result<(), ToolError> {
+fn settable_start(kind: OrderKind, wish: &AuctionRequest<'_>) -> Result<(), ToolError> {
     if wish.starts_in == STARTS_IN {
         return Ok(());
     }
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_start_is_taken_where_the_order_can_set_it_and_refused_with_the_reason_where_it_cannot() {
-        let wish = |starts_in, ends_in| Wish {
+        let wish = |starts_in, ends_in| AuctionRequest {
             token_in: "USDC",
             token_out: "WETH",
             amount: "1",

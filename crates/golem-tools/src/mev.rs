@@ -21,7 +21,7 @@ pub(super) const SPLIT_ABOVE: u64 = 100;
 
 /// Chosen route type of a swap, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct RouteChoice {
     /// Auction kind; `None` if the swap goes through pools.
     pub(super) auction: Option<OrderKind>,
     /// Reason for the choice, shown to the caller.
@@ -30,7 +30,7 @@ pub(super) struct Way {
 
 /// Criteria for the choice between auction and pools.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct RouteCriteria {
     /// True if the caller prefers an auction.
     pub(super) preferred: bool,
     /// True if the account signs messages.
@@ -41,16 +41,16 @@ pub(super) struct Wanted {
     pub(super) value: Option<Usd>,
 }
 
-impl Wanted {
+impl RouteCriteria {
     /// Chooses the route type of the swap on a chain.
-    pub(super) fn way(self, world: &World, chain_id: u64) -> Way {
+    pub(super) fn way(self, world: &World, chain_id: u64) -> RouteChoice {
         self.decided(world.auction(chain_id), world.auction_from())
     }
 
     /// Makes the choice. `service` is the auction kind of the connected order service; `from` is the policy's
     /// `uniswapx_from_usd`.
-    fn decided(self, service: Option<OrderKind>, from: Option<Usd>) -> Way {
-        let pools = |why: String| Way { auction: None, why };
+    fn decided(self, service: Option<OrderKind>, from: Option<Usd>) -> RouteChoice {
+        let pools = |why: String| RouteChoice { auction: None, why };
         if !self.preferred {
             return pools("no auction was requested".to_owned());
         }
@@ -69,7 +69,7 @@ impl Wanted {
             return pools("the policy turns auctions off (uniswapx_from_usd)".to_owned());
         };
         match self.value {
-            Some(value) if value >= from => Way {
+            Some(value) if value >= from => RouteChoice {
                 auction: Some(kind),
                 why: "fillers compete for it outside the public mempool, and the filler pays the gas".to_owned(),
             },
@@ -159,7 +159,7 @@ pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Measu
 
 /// Visibility of a trade before it settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum TradeVisibility {
     /// Order submitted to its service.
     Order,
     /// Order that was not submitted.
@@ -171,18 +171,20 @@ pub(super) enum Sight {
 }
 
 /// Lists all protective measures of a trade.
-pub(super) fn measures(sight: Sight, size: Option<&Measure>) -> Vec<Measure> {
+pub(super) fn measures(sight: TradeVisibility, size: Option<&Measure>) -> Vec<Measure> {
     let floor = match sight {
-        Sight::Order | Sight::Unplaced => "the minimum output is signed in the order",
-        Sight::Sent(_) | Sight::Nothing => "the minimum output is in the calldata",
+        TradeVisibility::Order | TradeVisibility::Unplaced => "the minimum output is signed in the order",
+        TradeVisibility::Sent(_) | TradeVisibility::Nothing => "the minimum output is in the calldata",
     };
     let seen = match sight {
-        Sight::Order => "the order goes to its service, not to a mempool",
-        Sight::Sent(sender::Route::Private) => "sent through the private relay only, because it is large for mainnet",
-        Sight::Sent(sender::Route::Public) => {
+        TradeVisibility::Order => "the order goes to its service, not to a mempool",
+        TradeVisibility::Sent(sender::Route::Private) => {
+            "sent through the private relay only, because it is large for mainnet"
+        }
+        TradeVisibility::Sent(sender::Route::Public) => {
             "sent through the public mempool; on mainnet, a private relay is used above private_rpc_above_usd"
         }
-        Sight::Nothing | Sight::Unplaced => "nothing was sent",
+        TradeVisibility::Nothing | TradeVisibility::Unplaced => "nothing was sent",
     };
     let told = [
         Measure::of(Subject::Slippage, floor),
@@ -202,7 +204,7 @@ mod tests {
 
     #[test]
     fn an_auction_is_taken_where_it_can_be_and_pays() {
-        let all = Wanted { preferred: true, signs: true, native_in: false, value: usd("1000") };
+        let all = RouteCriteria { preferred: true, signs: true, native_in: false, value: usd("1000") };
         let (service, from) = (Some(OrderKind::DutchV2), usd("1000"));
         let taken = all.decided(service, from);
         assert_eq!(taken.auction, service);
@@ -212,12 +214,12 @@ mod tests {
         }
         // Each obstacle alone, with its reason.
         for (wanted, service, why) in [
-            (Wanted { preferred: false, ..all }, service, "no auction was requested"),
+            (RouteCriteria { preferred: false, ..all }, service, "no auction was requested"),
             (all, None, "no order service"),
-            (Wanted { signs: false, ..all }, service, "acts for another"),
-            (Wanted { native_in: true, ..all }, service, "native token"),
-            (Wanted { value: None, ..all }, service, "value is unknown"),
-            (Wanted { value: usd("999.99"), ..all }, service, "less than $1,000.00"),
+            (RouteCriteria { signs: false, ..all }, service, "acts for another"),
+            (RouteCriteria { native_in: true, ..all }, service, "native token"),
+            (RouteCriteria { value: None, ..all }, service, "value is unknown"),
+            (RouteCriteria { value: usd("999.99"), ..all }, service, "less than $1,000.00"),
         ] {
             let way = wanted.decided(service, from);
             assert_eq!(way.auction, None, "{wanted:?}");
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn an_auction_begins_at_the_policys_dollars_and_not_a_cent_below() {
-        let of = |value| Wanted { preferred: true, signs: true, native_in: false, value: usd(value) };
+        let of = |value| RouteCriteria { preferred: true, signs: true, native_in: false, value: usd(value) };
         let goes = |value, from: Option<Usd>| of(value).decided(Some(OrderKind::DutchV2), from).auction.is_some();
         for (value, auction) in [("0", false), ("999.999999", false), ("1000", true), ("1000.01", true)] {
             assert_eq!(goes(value, usd("1000")), auction, "{value}");
@@ -245,7 +247,7 @@ mod tests {
         assert!(size_advice(Some(&large), &small).unwrap().words.contains("takes 1.01 % of the balance of a pool"));
         assert_eq!(size_advice(None, &small), None);
         assert!(size_advice(None, &large).unwrap().words.contains("moves the price by 1.01 %"));
-        let told = measures(Sight::Order, size_advice(Some(&large), &small).as_ref());
+        let told = measures(TradeVisibility::Order, size_advice(Some(&large), &small).as_ref());
         let about: Vec<_> = told.iter().map(|one| one.about).collect();
         assert_eq!(about, [Subject::Slippage, Subject::Sight, Subject::Deadline, Subject::Size]);
         assert_eq!(
@@ -257,15 +259,15 @@ mod tests {
     #[test]
     fn how_it_is_seen_is_told_as_it_is() {
         for (sight, words) in [
-            (Sight::Order, "not to a mempool"),
-            (Sight::Sent(sender::Route::Private), "private relay only"),
-            (Sight::Sent(sender::Route::Public), "public mempool"),
-            (Sight::Nothing, "nothing was sent"),
-            (Sight::Unplaced, "nothing was sent"),
+            (TradeVisibility::Order, "not to a mempool"),
+            (TradeVisibility::Sent(sender::Route::Private), "private relay only"),
+            (TradeVisibility::Sent(sender::Route::Public), "public mempool"),
+            (TradeVisibility::Nothing, "nothing was sent"),
+            (TradeVisibility::Unplaced, "nothing was sent"),
         ] {
             let told = measures(sight, None);
             assert!(told.iter().any(|one| one.about == Subject::Sight && one.words.contains(words)), "{told:?}");
-            let by_order = matches!(sight, Sight::Order | Sight::Unplaced);
+            let by_order = matches!(sight, TradeVisibility::Order | TradeVisibility::Unplaced);
             assert_eq!(told.iter().any(|one| one.words.contains("calldata")), !by_order, "{told:?}");
         }
     }

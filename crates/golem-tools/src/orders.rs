@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::engine::{CallContext, World};
-use crate::mev::Sight;
+use crate::mev::TradeVisibility;
 use crate::shared::{Sent, invalid};
 use bardo_base::error::ToolError;
 use bardo_base::model::Check;
@@ -43,7 +43,7 @@ pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
 
 /// Draws an unordered Permit2 nonce: 256 random bits.
 pub(super) fn random_nonce(world: &World) -> U256 {
-    U256::from_be_bytes(world.chance.word())
+    U256::from_be_bytes(world.rng.word())
 }
 
 /// Returns the latest card of an order as JSON; without a card, only its status.
@@ -64,10 +64,10 @@ pub(super) fn status(state: &State, record: Option<&Record>) -> String {
 }
 
 /// Returns the visibility of an order, placed or not.
-pub(super) fn sight(state: &State) -> Sight {
+pub(super) fn sight(state: &State) -> TradeVisibility {
     match state {
-        State::Placed | State::Unclear => Sight::Order,
-        State::Simulated | State::Done | State::Reverted | State::Stopped { .. } => Sight::Unplaced,
+        State::Placed | State::Unclear => TradeVisibility::Order,
+        State::Simulated | State::Done | State::Reverted | State::Stopped { .. } => TradeVisibility::Unplaced,
     }
 }
 

@@ -19,7 +19,7 @@ use golem_chain::network::Contract;
 use golem_chain::token::{self, Token, TokenId};
 use golem_protocols::uniswap::discovery::{PoolSnapshot, Reach};
 use golem_protocols::uniswap::pool::Exact;
-use golem_protocols::uniswap::quote::{Ask, NOBODY, Quoted, Told};
+use golem_protocols::uniswap::quote::{Ask, NOBODY, Quoted, SourceClaim};
 use golem_protocols::uniswap::ratio::Ratio;
 use golem_protocols::uniswap::router::Version;
 use golem_protocols::uniswap::routing::{GasCost, Route, RouteRequest};
@@ -66,7 +66,7 @@ pub(super) struct SwapAsk<'a> {
 }
 
 /// Route with its pools, the gas price and the quote source's claim.
-pub(super) struct Found {
+pub(super) struct FoundRoute {
     /// Best route after gas.
     pub(super) route: Route,
     /// Pools that the route was computed on.
@@ -74,10 +74,10 @@ pub(super) struct Found {
     /// Gas price in wei.
     pub(super) gas_price: u128,
     /// Claim of the quote source; `None` for Bardo's own router.
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<SourceClaim>,
 }
 
-impl Found {
+impl FoundRoute {
     /// Describes the quote source and its result relative to Bardo's own router, as JSON.
     pub(super) fn source(&self, world: &World) -> Value {
         let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
@@ -182,16 +182,16 @@ impl<'a> SwapAsk<'a> {
     /// `ROUTING_NO_ROUTE` and `ROUTING_INSUFFICIENT_LIQUIDITY` name the tokens; errors of the chain and the quote
     /// source are passed on.
     pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
-        let Found { route, snapshot, gas_price, .. } = self.found(world).await?;
+        let FoundRoute { route, snapshot, gas_price, .. } = self.found(world).await?;
         Ok((route, snapshot, gas_price))
     }
 
     /// Finds the best route like [`SwapAsk::route`], with the quote source's claim.
-    pub(super) async fn found(&self, world: &World) -> Result<Found, ToolError> {
+    pub(super) async fn found(&self, world: &World) -> Result<FoundRoute, ToolError> {
         self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
     }
 
-    async fn nameless_route(&self, world: &World) -> Result<Found, ToolError> {
+    async fn nameless_route(&self, world: &World) -> Result<FoundRoute, ToolError> {
         let pools = self.chain.pools()?;
         let tokens = [self.contract_in, self.contract_out];
         let gas_price = async { Ok::<_, ToolError>(self.chain.client.gas_price().await?) };
@@ -224,7 +224,7 @@ impl<'a> SwapAsk<'a> {
             router_version,
         };
         let Quoted { route, snapshot, told } = world.quotes.quote(&ask).await?;
-        Ok(Found { route, snapshot, gas_price, told })
+        Ok(FoundRoute { route, snapshot, gas_price, told })
     }
 
     /// Replaces a routing error by one that names the tokens. The router knows only addresses.

@@ -187,7 +187,7 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     use bardo_safety::ledger::{self, LedgerError, Micros, Outcome, Party, Request};
     use bardo_safety::policy::{Keeper, parse};
     use bardo_safety::stop::StopFile;
-    use bardo_safety::{audit, operator::OperatorRules, permit, policy};
+    use bardo_safety::{audit, operator_policy::OperatorPolicyEngine, permit, policy};
 
     let mut desk = desk(Some(0));
     let folder = tempfile::tempdir().unwrap();
@@ -199,7 +199,8 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
     let caps = rules.caps(Phase::Thriving, false);
     let stop = StopFile::in_folder(folder.path());
     let networks: Vec<_> = desk.world.chains().iter().map(|chain| chain.network().clone()).collect();
-    let rules = Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(rules)), stop.clone(), store.clone(), networks));
+    let rules =
+        Arc::new(OperatorPolicyEngine::new(Arc::new(Keeper::fixed(rules)), stop.clone(), store.clone(), networks));
     let world = Arc::new(World::clone(&desk.world).under(rules));
     desk.executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),

@@ -15,13 +15,13 @@ use futures::future::BoxFuture;
 
 use bardo_base::text::SafeText;
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use bardo_safety::framed::Framed;
-use bardo_safety::ground::stables;
+use bardo_safety::chain_snapshot::stables;
 use bardo_safety::guardian::{Case, Guardian, GuardianError, Opinion};
 use bardo_safety::policy::{self, Policy, Preset, TokenRef};
 use bardo_safety::proposal::Arrival;
+use bardo_safety::signing_payload::SigningPayload;
 use bardo_safety::simulate::{self, Surroundings};
-use golem_chain::fork::{BalanceShift, Fork, NextBlock, Simulation, Source};
+use golem_chain::fork::{BalanceDelta, Fork, NextBlock, Simulation, Source};
 use golem_chain::network::{Contract, Network};
 use golem_chain::price::PriceChain;
 use golem_chain::provider::ChainClient;
@@ -117,7 +117,7 @@ impl Watched {
     }
 
     /// Runs the transactions that would be signed on the guardian's own fork.
-    async fn run(&self, framed: &Framed, shifts: &[BalanceShift]) -> Result<Simulation, GuardianError> {
+    async fn run(&self, framed: &SigningPayload, shifts: &[BalanceDelta]) -> Result<Simulation, GuardianError> {
         let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
         let fork =
             Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
@@ -131,7 +131,7 @@ impl Watched {
 
     /// Values outflows, minimum inflows and maximum gas at current prices. Returns them with a sentence about the
     /// prices.
-    async fn value(&self, framed: &Framed) -> Result<(Own, String), GuardianError> {
+    async fn value(&self, framed: &SigningPayload) -> Result<(Own, String), GuardianError> {
         let proposal = framed.proposal();
         let wrapped = self.client.network().book.contract(Contract::WrappedNative);
         let contract = |token: &Token| match token.id {
@@ -184,7 +184,7 @@ impl Watched {
 }
 
 /// Returns objections to undeclared effects of the simulated transactions.
-fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
+fn does(framed: &SigningPayload, simulation: &Simulation) -> Vec<String> {
     let (proposal, account) = (framed.proposal(), framed.account());
     let changes = &simulation.changes;
     let mut objections = Vec::new();
@@ -253,7 +253,7 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
     objections
 }
 
-fn allowed(framed: &Framed, token: Address, spender: Address, amount: U256) -> bool {
+fn allowed(framed: &SigningPayload, token: Address, spender: Address, amount: U256) -> bool {
     let bounds = framed.proposal().allowances.iter();
     bounds
         .filter(|bound| bound.token.id == TokenId::Erc20(token) && bound.spender == spender)
@@ -261,7 +261,7 @@ fn allowed(framed: &Framed, token: Address, spender: Address, amount: U256) -> b
 }
 
 /// Returns objections to tokens that the guardian's own reading of the policy does not allow.
-fn lists(framed: &Framed, policy: &Policy, network: &Network) -> Vec<String> {
+fn lists(framed: &SigningPayload, policy: &Policy, network: &Network) -> Vec<String> {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let tokens = flows.chain(proposal.inflows.iter().map(|inflow| &inflow.token));
@@ -280,7 +280,7 @@ fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String>
 }
 
 /// True if any allowance of the account increases. Such an action is not an exit, whatever comes in.
-fn allows_more(framed: &Framed, simulation: &Simulation) -> bool {
+fn allows_more(framed: &SigningPayload, simulation: &Simulation) -> bool {
     let ours = |owner: Address| owner == framed.account() || framed.exposed().contains(&owner);
     let changes = &simulation.changes;
     let rises = |owner: Address, rose: bool| ours(owner) && rose;
@@ -314,7 +314,7 @@ fn too_large(policy: &Policy, own: &Own, leaves: bool) -> Option<String> {
 }
 
 /// Returns objections to the price, and to differences from the pipeline's figures.
-fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
+fn worth(framed: &SigningPayload, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
     // Exchanges are trades, and orders that others settle on this or another chain.

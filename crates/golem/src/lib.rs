@@ -11,7 +11,7 @@
 //! | `life` | health monitor, animation and planner |
 //! | `memory` | past trades, insights and documents |
 //! | `phase` | phases derived from vitals |
-//! | `pi` | the eight tools of a brain |
+//! | `agent` | the eight tools of a brain |
 //! | `scenario` | scripted scenarios with their timing |
 //! | `sprite` | animation state on the screen |
 //! | `vitals` | measurements of the Golem's condition |
@@ -28,13 +28,13 @@
     )
 )]
 
+pub mod agent_api;
 pub mod archetype;
 pub mod brain;
 pub mod guardian;
 pub mod life;
 pub mod memory;
 pub mod phase;
-pub mod pi;
 pub mod scenario;
 pub mod sprite;
 pub mod vitals;

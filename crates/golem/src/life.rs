@@ -1,7 +1,7 @@
 //! Life of a Golem: a health monitor that measures vitals and sets the phase, an animation that follows events, and a
 //! planner that plays a scenario through the eight tools. It ends with the phase Terminal or on request.
 
-mod mind;
+mod planner;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use mind::Mind;
+use planner::Planner;
 
-use super::brain::{Brain, Breath, End, Nerves, operator};
+use super::agent_api::AgentSession;
+use super::brain::{AgentSignals, Brain, Breath, End, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
-use super::pi::PiSession;
 use super::scenario::Scenario;
 use super::sprite::{Sprite, Trigger};
 use super::vitals::{Gauge, Terms};
@@ -45,7 +45,7 @@ const SETTLING: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct LifeConfig {
     /// Session for the eight tools.
-    pub pi: PiSession,
+    pub agent: AgentSession,
     /// Chains and accounts from which vitals are read.
     pub world: Arc<World>,
     /// Thresholds of the phases.
@@ -84,7 +84,7 @@ pub struct Played {
     /// Start of the scenario on the clock's steady scale, in milliseconds; `None` before the start.
     pub begun: Option<u64>,
     /// Number of steps played to their end.
-    pub beats: usize,
+    pub steps: usize,
     /// Number of steps skipped because their condition did not hold.
     pub skipped: usize,
     /// Deviations from the expectations, one sentence each.
@@ -146,7 +146,7 @@ impl Voice {
 /// # Errors
 /// An error without a wallet or with unreadable memory; `SAFETY_PHASE_BLOCKED` if the Golem has died earlier.
 pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolError> {
-    let memory = config.pi.memory().clone();
+    let memory = config.agent.memory().clone();
     let life = memory.life(&*config.clock).await?;
     let voice = Voice {
         fabric: config.fabric.clone(),
@@ -154,14 +154,14 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         shown: Arc::default(),
         vitals: Arc::default(),
     };
-    config.pi.beats(life.born_at, config.heartbeat);
+    config.agent.beats(life.born_at, config.heartbeat);
     let terms = Terms { born_at: life.born_at, high_water: life.high_water, lifespan_seconds: config.lifespan_seconds };
     if life.died_at.is_some() {
         // Death is final: neither another phase nor another start reverses it.
         config.phase.send_replace(Phase::Terminal);
         return Err(dead(life.last_words));
     }
-    let heart = Heart {
+    let health_monitor = HealthMonitor {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
         kept: life.high_water,
         machine: PhaseMachine::new(config.phases),
@@ -172,10 +172,10 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         played: config.played.clone(),
         _attendance: config.clock.attend(),
     };
-    let body = body(voice.clone(), config.fabric.subscribe(4_096), config.pi.clone(), config.clock.clone());
-    let (pi, last_words) = (config.pi.clone(), voice.clone());
-    let mut nerves = Nerves {
-        pi: config.pi,
+    let body = body(voice.clone(), config.fabric.subscribe(4_096), config.agent.clone(), config.clock.clone());
+    let (agent, last_words) = (config.agent.clone(), voice.clone());
+    let mut signals = AgentSignals {
+        agent: config.agent,
         voice,
         stop: config.stop,
         leaving: config.leaving,
@@ -191,15 +191,15 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         shows.close();
         played.send_modify(|played| played.cued = true);
     }
-    let mind = async move {
+    let planner = async move {
         let (ended, scenario, mut under_way) = match brain {
-            None => (None, scenario, operator::UnderWay::none(&nerves.voice)),
+            None => (None, scenario, operator::UnderWay::none(&signals.voice)),
             Some(brain) => {
-                let (missed, scenario, under_way) = led_by(brain, &mut nerves).await;
+                let (missed, scenario, under_way) = led_by(brain, &mut signals).await;
                 (Some(missed), scenario, under_way)
             }
         };
-        let Nerves { pi, voice, stop, leaving, words, thought, phase: _, breath: _ } = nerves;
+        let AgentSignals { agent, voice, stop, leaving, words, thought, phase: _, breath: _ } = signals;
         if let Some(missed) = ended {
             played.send_modify(|played| {
                 played.missed.extend(missed);
@@ -207,9 +207,9 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             });
         }
         let (next, answers, came) = (None, BTreeMap::new(), BTreeMap::new());
-        let all = pi.clone();
-        let mind = Mind {
-            pi,
+        let all = agent.clone();
+        let planner = Planner {
+            agent,
             voice,
             stop,
             leaving,
@@ -223,7 +223,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             thought,
             _attendance: attendance,
         };
-        let mut play = std::pin::pin!(mind.play(scenario));
+        let mut play = std::pin::pin!(planner.play(scenario));
         tokio::select! {
             () = &mut play => {
                 if timeout(SETTLING, under_way.tell()).await.is_err() {
@@ -235,9 +235,9 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         }
     };
     tokio::select! {
-        () = mind => {}
-        () = heart.beat(config.heartbeat) => {
-            pi.take_back_all().await;
+        () = planner => {}
+        () = health_monitor.beat(config.heartbeat) => {
+            agent.take_back_all().await;
             last_words.react(None, Trigger::Dies);
         }
         () = body => {}
@@ -254,29 +254,29 @@ fn dead(last_words: Option<SafeText>) -> ToolError {
 
 /// Lets a brain decide until it ends, beside the operator's words. Returns what went wrong, the scenario after it, and
 /// what the operator asked for that is not done yet.
-async fn led_by(brain: Box<dyn Brain>, nerves: &mut Nerves) -> (Vec<String>, Scenario, operator::UnderWay) {
+async fn led_by(brain: Box<dyn Brain>, signals: &mut AgentSignals) -> (Vec<String>, Scenario, operator::UnderWay) {
     let (passed_on, unheard) = mpsc::channel(PASSED_ON);
-    let words = std::mem::replace(&mut nerves.words, unheard);
-    let mut hearing = operator::Hearing::of(words, &nerves.pi, &nerves.voice);
+    let words = std::mem::replace(&mut signals.words, unheard);
+    let mut hearing = operator::Hearing::of(words, &signals.agent, &signals.voice);
     let End { well, why } = tokio::select! {
-        end = brain.live(nerves) => end,
+        end = brain.live(signals) => end,
         never = hearing.hear(passed_on) => match never {},
     };
     let (words, under_way) = hearing.end();
-    nerves.words = words;
+    signals.words = words;
     // All of the brain's open offers are withdrawn. The operator's messages and running commands continue.
-    nerves.pi.take_back_own().await;
+    signals.agent.take_back_own().await;
     let words = format!("My brain has stopped: {why}. I still listen to you.");
     // Report this before the run is marked as over: observers may leave at once.
-    nerves.thought += 1;
-    let (thought, text) = (nerves.thought, SafeText::clean(&words, LAST_WORD));
-    nerves.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
+    signals.thought += 1;
+    let (thought, text) = (signals.thought, SafeText::clean(&words, LAST_WORD));
+    signals.voice.say(EventKind::GolemThought(GolemThought { thought, text, more: false }));
     let missed = if well { Vec::new() } else { vec![words.clone()] };
-    (missed, Scenario { beats: Vec::new(), ..Scenario::quiet(&words) }, under_way)
+    (missed, Scenario { steps: Vec::new(), ..Scenario::quiet(&words) }, under_way)
 }
 
 /// Health monitor: measures the vitals and sets the phase.
-struct Heart {
+struct HealthMonitor {
     gauge: Gauge,
     /// High-water mark stored in memory.
     kept: Option<Usd>,
@@ -289,7 +289,7 @@ struct Heart {
     _attendance: Attendance,
 }
 
-impl Heart {
+impl HealthMonitor {
     /// Runs a heartbeat at each interval until death.
     async fn beat(mut self, every: Duration) {
         let every = millis(every);
@@ -355,7 +355,7 @@ async fn until(clock: &dyn Clock, due: u64) {
 }
 
 /// Animates the sprite until the event stream ends.
-async fn body(voice: Voice, mut events: Receiver, pi: PiSession, clock: Arc<dyn Clock>) {
+async fn body(voice: Voice, mut events: Receiver, agent: AgentSession, clock: Arc<dyn Clock>) {
     let _attendance = clock.attend();
     let mut batch = Vec::new();
     let rest = || clock.steady_millis().saturating_add(millis(MOMENT));
@@ -370,7 +370,7 @@ async fn body(voice: Voice, mut events: Receiver, pi: PiSession, clock: Arc<dyn 
             Some(false) => return,
             Some(true) => {
                 for event in batch.drain(..).filter(|event| event.golem_id == voice.golem_id) {
-                    let sprite_of = |tool: &str| pi.catalog().get(tool).map(|entry| entry.def.meta.sprite_trigger);
+                    let sprite_of = |tool: &str| agent.catalog().get(tool).map(|entry| entry.def.meta.sprite_trigger);
                     if let Some(trigger) = Trigger::of(&event.kind, sprite_of) {
                         voice.react(event.call_id, trigger);
                         rests = rest();

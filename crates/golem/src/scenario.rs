@@ -31,7 +31,7 @@
 //! at = 30                    # seconds after the previous step
 //! ```
 
-mod cue;
+mod event;
 mod flaw;
 mod when;
 
@@ -42,11 +42,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use cue::{Cue, Deed, Reply};
+pub use event::{EventEffect, Reply, ScenarioEvent};
 pub use flaw::Flaw;
-pub use when::{Came, When};
+pub use when::{PlayedStep, When};
 
-use super::pi::PI_TOOLS;
+use super::agent_api::AGENT_TOOLS;
 use bardo_base::model::Phase;
 use bardo_base::regular_file;
 use bardo_base::text::{SafeText, nearest};
@@ -94,13 +94,13 @@ pub struct Scenario {
     pub phases: Vec<Phase>,
     /// Steps of the Golem, in order.
     #[serde(default, rename = "beat")]
-    pub beats: Vec<Beat>,
+    pub steps: Vec<ScenarioStep>,
     /// External events, in order.
     #[serde(default, rename = "cue")]
-    pub cues: Vec<Cue>,
+    pub events: Vec<ScenarioEvent>,
     /// Steps that are repeated afterwards.
     #[serde(default)]
-    pub later: Vec<Beat>,
+    pub later: Vec<ScenarioStep>,
 }
 
 /// Answer to approval requests where no person decides.
@@ -119,7 +119,7 @@ pub enum Operator {
 /// Step of a scenario.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beat {
+pub struct ScenarioStep {
     /// Seconds since the start; for repeated steps, seconds after the previous one.
     pub at: u64,
     /// Condition for playing the step; `None` for always.
@@ -230,7 +230,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
     }
     let mut last = 0;
     let mut named = Vec::new();
-    for (number, beat) in (1..).zip(&scenario.beats) {
+    for (number, beat) in (1..).zip(&scenario.steps) {
         let at = format!(", beat {number}");
         if beat.at < last {
             return Err(wrong(at, Flaw::Order { at: beat.at, last }));
@@ -240,7 +240,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
         named.extend(beat.name.as_deref().filter(|_| beat.does.is_some()));
     }
     let mut last = 0;
-    for (number, cue) in (1..).zip(&scenario.cues) {
+    for (number, cue) in (1..).zip(&scenario.events) {
         let at = format!(", cue {number}");
         if cue.at < last {
             return Err(wrong(at, Flaw::Order { at: cue.at, last }));
@@ -260,7 +260,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// Checks a step. `named` are the names of the earlier steps that call a tool.
-fn check(beat: &Beat, named: &[&str]) -> Result<(), Flaw> {
+fn check(beat: &ScenarioStep, named: &[&str]) -> Result<(), Flaw> {
     if let Some(when) = &beat.when {
         when.check(named)?;
     }
@@ -270,7 +270,7 @@ fn check(beat: &Beat, named: &[&str]) -> Result<(), Flaw> {
             false => Err(Flaw::IdleExpectation),
         };
     };
-    let known = || PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]);
+    let known = || AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]);
     if known().any(|one| one == does) {
         return Ok(());
     }
@@ -281,7 +281,7 @@ impl Scenario {
     /// Creates a scenario in which the Golem only states the reason for doing nothing.
     pub fn quiet(why: &dyn std::fmt::Display) -> Self {
         let think = Some(SafeText::clean(&why.to_string(), 300).to_string());
-        let words = Beat {
+        let words = ScenarioStep {
             at: 0,
             when: None,
             name: None,
@@ -296,14 +296,14 @@ impl Scenario {
             says: None,
         };
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
-        let (beats, operator) = (vec![words], Operator::Wait);
-        Self { name, about, operator, tick: None, phases: Vec::new(), beats, cues: Vec::new(), later: Vec::new() }
+        let (steps, operator) = (vec![words], Operator::Wait);
+        Self { name, about, operator, tick: None, phases: Vec::new(), steps, events: Vec::new(), later: Vec::new() }
     }
 
     /// Returns the times of all steps and external events, in seconds and in order.
     pub fn moments(&self) -> Vec<u64> {
-        let beats = self.beats.iter().map(|beat| beat.at);
-        let mut moments: Vec<u64> = beats.chain(self.cues.iter().map(|cue| cue.at)).collect();
+        let steps = self.steps.iter().map(|beat| beat.at);
+        let mut moments: Vec<u64> = steps.chain(self.events.iter().map(|cue| cue.at)).collect();
         moments.sort_unstable();
         moments.dedup();
         moments
@@ -319,7 +319,7 @@ impl Scenario {
     }
 }
 
-impl Beat {
+impl ScenarioStep {
     /// Returns the parameters with `"$name.field"` replaced by results of earlier steps. An unknown reference stays as
     /// written, so that the tool rejects it.
     pub fn params_with(&self, answers: &BTreeMap<String, Value>) -> Value {
@@ -344,7 +344,7 @@ impl Beat {
 
     /// Compares an outcome with the expectations of the step; `None` if they are met.
     pub fn missed(&self, response: &ToolResponse) -> Option<String> {
-        let came = Came::of(response);
+        let came = PlayedStep::of(response);
         let met = self.expect.iter().any(|one| came.is(one));
         if met || self.expect.is_empty() {
             let fields = self.want.iter().find_map(|(field, wanted)| {
@@ -374,7 +374,7 @@ mod tests {
         for (name, _) in BUNDLED {
             let scenario = find(name).unwrap();
             assert_eq!(scenario.name, *name);
-            assert!(!scenario.beats.is_empty() && scenario.beats.iter().any(|beat| !beat.expect.is_empty()), "{name}");
+            assert!(!scenario.steps.is_empty() && scenario.steps.iter().any(|beat| !beat.expect.is_empty()), "{name}");
         }
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/scenarios");
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), BUNDLED.len());
@@ -425,12 +425,12 @@ mod tests {
             "name = \"a\"\nabout = \"b\"\n[[beat]]\nat = 1\ndo = \"act\"\nexpect = [\"blocked\", \"TOOL_UNKNOWN\"]\n";
         let scenario = parse("x", text).unwrap();
         let came = |status, code| ToolResponse::failed(CallId::new(1), status, ToolError::new(code, "no"));
-        let beat = &scenario.beats[0];
+        let beat = &scenario.steps[0];
         assert_eq!(beat.missed(&came(Status::Blocked, ErrorCode::Halted)), None);
         assert_eq!(beat.missed(&came(Status::Error, ErrorCode::ToolUnknown)), None);
         let missed = beat.missed(&came(Status::Error, ErrorCode::Halted)).unwrap();
         assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, found error HALTED (no)");
-        let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().beats.remove(0);
+        let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().steps.remove(0);
         let blocked = came(Status::Blocked, ErrorCode::Halted);
         assert_eq!(says("HALTED").missed(&blocked), None);
         assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to contain `approve`");

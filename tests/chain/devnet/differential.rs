@@ -33,7 +33,7 @@ const LEAST_TRANSACTIONS: usize = 1_000;
 const COINBASE: Address = Address::repeat_byte(0xc0);
 
 /// Random state of the test.
-struct World {
+struct TestHarness {
     random: ChaCha8Rng,
     keys: Vec<PrivateKeySigner>,
     nonces: Vec<u64>,
@@ -41,7 +41,7 @@ struct World {
     addresses: BTreeSet<Address>,
 }
 
-impl World {
+impl TestHarness {
     fn new(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let keys: Vec<_> = (0..SENDERS)
@@ -358,7 +358,7 @@ pub(super) fn assert_same(ours: &Value, anvil: &Value, path: &str) {
 async fn the_same_transactions_do_the_same_on_anvil() {
     let seed = std::env::var("BARDO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0xba2d0);
     println!("BARDO_SEED={seed}");
-    let mut world = World::new(seed);
+    let mut world = TestHarness::new(seed);
     let mut pair = Pair::start().await;
     let (ours, theirs) = (pair.ours.clone(), pair.theirs.clone());
     pair.compare_genesis().await;
@@ -470,7 +470,7 @@ async fn the_same_transactions_do_the_same_on_anvil() {
 }
 
 /// Compares balances, nonces, code and written storage of every address seen.
-async fn compare_states(world: &World, ours: &DynProvider, theirs: &DynProvider, number: u64) {
+async fn compare_states(world: &TestHarness, ours: &DynProvider, theirs: &DynProvider, number: u64) {
     let mut questions = Vec::new();
     for address in &world.addresses {
         for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode"] {

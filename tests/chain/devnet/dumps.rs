@@ -8,8 +8,8 @@ use alloy::providers::DynProvider;
 use alloy::sol_types::SolCall;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::chain::devnet::{Chain, ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig, State};
+use bardo::sandbox::actors::Actors;
 use bardo::sandbox::boot::build_chain;
-use bardo::sandbox::cast::Cast;
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::{ETHEREUM, Token};
 use serde_json::{Value, json};
@@ -68,8 +68,9 @@ fn about_accounts(addresses: impl Iterator<Item = Address>, block: &Value) -> Ve
 #[ignore = "needs anvil: run by .ci/run"]
 async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
     let accounts = Party::development_accounts().expect("accounts");
-    let cast = Cast::new().expect("keys");
-    let (chain, residents) = build_chain(1, &ETHEREUM, &cast, GENESIS_TIME, &|_| {}).expect("a furnished chain");
+    let actors = Actors::new().expect("keys");
+    let (chain, background_actors) =
+        build_chain(1, &ETHEREUM, &actors, GENESIS_TIME, &|_| {}).expect("a furnished chain");
     let (state, head) = (chain.state().clone(), chain.number());
     let headers: Vec<_> = chain.blocks(head - 3, head).map(|block| block.header.clone()).collect();
     let hashes: Vec<B256> = chain
@@ -89,7 +90,7 @@ async fn anvil_loads_the_devnets_state_and_goes_on_as_it_does() {
             .extend(state.storage(address).map(|(slot, _)| ("eth_getStorageAt", json!([address, slot, "latest"]))));
     }
     assert!(questions.len() > 5_000, "{}", questions.len());
-    let deployment = residents.deployment();
+    let deployment = background_actors.deployment();
     for (amount, fee) in [(1_u64, 100_u32), (5, 500), (50, 3_000), (3, 10_000)] {
         let params = QuoterV2::QuoteExactInputSingleParams {
             tokenIn: deployment.weth,

@@ -13,14 +13,14 @@ use bardo::chain::sender::{Relay, RelayStatus, Route, SendFault, SenderError, Tr
 use serde_json::{Value, json};
 
 use crate::sending::proxy::{Fate, Proxy};
-use crate::sending::world::{CHAIN_ID, NO_PATIENCE, PLENTY, World, connect, waited};
+use crate::sending::world::{CHAIN_ID, NO_PATIENCE, PLENTY, TestHarness, connect, waited};
 
 const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 
 /// Test chain whose sender connects through a proxy.
-async fn behind(fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> (World, Proxy, server::Server) {
-    let world = World::new(Mining::OnTransaction);
+async fn behind(fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> (TestHarness, Proxy, server::Server) {
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let proxy = Proxy::start(served.url(), fate).await;
     (world, proxy, served)
@@ -51,7 +51,7 @@ async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given
     let long = Duration::from_secs(600);
     for (fate, sends) in [(Fate::LoseRequest, 2), (Fate::Pass, 1)] {
         let (first, pass) = (fate.clone(), fate == Fate::Pass);
-        let mut world = World::new(if pass { Mining::Manual } else { Mining::OnTransaction });
+        let mut world = TestHarness::new(if pass { Mining::Manual } else { Mining::OnTransaction });
         (world.rules.resend_after, world.rules.resend_unclear) = (long, Duration::from_millis(25));
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let told = move |method: &str, before| if method == SEND && before == 0 { first.clone() } else { Fate::Pass };
@@ -71,8 +71,13 @@ async fn refusals_are_treated_by_their_class() {
         (Fate::Refuse(-32000, "nonce too low"), SendFault::NonceTooLow, Treatment::AskTheChain, TxState::Unclear),
         (Fate::Refuse(-32000, "nonce too high"), SendFault::NonceTooHigh, Treatment::SendAgain, TxState::Stored),
         (Fate::Refuse(-32000, "transaction underpriced"), SendFault::Underpriced, Treatment::Outbid, TxState::Stored),
-        (Fate::Refuse(-32000, "intrinsic gas too low"), SendFault::Invalid, Treatment::GiveBack, TxState::Dropped),
-        (Fate::Refuse(3, "execution reverted"), SendFault::Reverted, Treatment::GiveBack, TxState::Dropped),
+        (
+            Fate::Refuse(-32000, "intrinsic gas too low"),
+            SendFault::Invalid,
+            Treatment::DropAndReleaseNonce,
+            TxState::Dropped,
+        ),
+        (Fate::Refuse(3, "execution reverted"), SendFault::Reverted, Treatment::DropAndReleaseNonce, TxState::Dropped),
         (Fate::Refuse(-32000, "txpool is full"), SendFault::Busy, Treatment::SendAgain, TxState::Stored),
         (Fate::Refuse(-32000, "mercury rises"), SendFault::Unrecognised, Treatment::AskTheChain, TxState::Unclear),
         (Fate::Claim(json!(B256::repeat_byte(9))), SendFault::Unrecognised, Treatment::AskTheChain, TxState::Unclear),
@@ -136,7 +141,7 @@ async fn a_receipt_with_a_forged_field_settles_nothing() {
     let (other, block) = (Address::repeat_byte(7), B256::repeat_byte(7));
     for (field, value) in [("from", json!(other)), ("blockHash", json!(null)), ("blockHash", json!(block))] {
         let what = format!("{field}: {value}");
-        let mut world = World::new(Mining::OnTransaction);
+        let mut world = TestHarness::new(Mining::OnTransaction);
         world.rules.confirmations = 2;
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let forged: Arc<Mutex<Option<Value>>> = Arc::default();

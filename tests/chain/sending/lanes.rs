@@ -8,10 +8,10 @@ use alloy::providers::Provider;
 use bardo::chain::devnet::Mining;
 use bardo::chain::sender::{LaneError, RecordError, Route, Sender, SenderError, TxState, reserved};
 
-use crate::sending::world::{CHAIN_ID, PLENTY, World, is_ahead, sign, waited};
+use crate::sending::world::{CHAIN_ID, PLENTY, TestHarness, is_ahead, sign, waited};
 
 /// Sends `count` transfers from as many tasks over two handles of the ledger; every third signing fails first.
-async fn crowd(world: Arc<World>, senders: [Sender; 2], count: usize) -> BTreeSet<u64> {
+async fn crowd(world: Arc<TestHarness>, senders: [Sender; 2], count: usize) -> BTreeSet<u64> {
     let tasks: Vec<_> = (0..count)
         .map(|number| {
             let (world, sender) = (world.clone(), senders[number % 2].clone());
@@ -36,7 +36,7 @@ async fn crowd(world: Arc<World>, senders: [Sender; 2], count: usize) -> BTreeSe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_in_two_processes_never_collide() {
-    let world = Arc::new(World::new(Mining::OnTransaction));
+    let world = Arc::new(TestHarness::new(Mining::OnTransaction));
     let senders = [world.sender(), world.sender()];
     let nonces = crowd(world.clone(), senders.clone(), 120).await;
     assert_eq!(nonces, (0..120).collect(), "every nonce once, none left out");
@@ -49,7 +49,7 @@ async fn many_tasks_in_two_processes_never_collide() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs anvil: run by .ci/run"]
 async fn many_tasks_never_collide_on_anvil() {
-    let mut world = World::new(Mining::Manual);
+    let mut world = TestHarness::new(Mining::Manual);
     let (state, timestamp) =
         world.devnet.run(|chain| (chain.state().clone(), chain.head().header.timestamp)).await.unwrap();
     let (anvil, provider) = crate::anvil::start(&state, timestamp, CHAIN_ID).await;
@@ -63,7 +63,7 @@ async fn many_tasks_never_collide_on_anvil() {
 
 #[tokio::test]
 async fn a_nonce_given_back_is_filled_before_any_new_one() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let first = sender.take_nonce(world.account()).await.unwrap();
     let (later, _) = world.send(&sender).await;
@@ -81,7 +81,7 @@ async fn a_nonce_given_back_is_filled_before_any_new_one() {
 
 #[tokio::test]
 async fn the_last_nonce_given_back_leaves_no_trace() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let (zero, one) =
         (sender.take_nonce(world.account()).await.unwrap(), sender.take_nonce(world.account()).await.unwrap());
@@ -94,7 +94,7 @@ async fn the_last_nonce_given_back_leaves_no_trace() {
 
 #[tokio::test]
 async fn what_was_taken_back_cannot_be_stored_and_so_not_sent() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     let signed = world.sign(&ticket, PLENTY);
@@ -112,7 +112,7 @@ async fn what_was_taken_back_cannot_be_stored_and_so_not_sent() {
 
 #[tokio::test]
 async fn only_what_the_nonce_was_taken_for_is_stored() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     let stranger = alloy::signers::local::PrivateKeySigner::random();
@@ -135,7 +135,7 @@ async fn only_what_the_nonce_was_taken_for_is_stored() {
 
 #[tokio::test]
 async fn an_account_used_elsewhere_is_blocked_until_reconciled() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let (hash, _) = world.send(&sender).await;
     waited(&sender, hash).await;
@@ -150,7 +150,7 @@ async fn an_account_used_elsewhere_is_blocked_until_reconciled() {
 
 #[tokio::test]
 async fn what_others_have_waiting_blocks_too() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     world.send_outside(0, U256::from(5)).await;
     assert!(is_ahead(&sender.take_nonce(world.account()).await.unwrap_err()), "on the first use");
@@ -162,7 +162,7 @@ async fn what_others_have_waiting_blocks_too() {
 
 #[tokio::test]
 async fn a_held_nonce_that_an_outsider_used_is_noticed() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let _held = sender.take_nonce(world.account()).await.unwrap();
     let _later = sender.take_nonce(world.account()).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_held_nonce_that_an_outsider_used_is_noticed() {
 
 #[tokio::test]
 async fn our_own_open_transactions_are_settled_before_anything_is_taken_over() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let ours = world.keep(&sender, PLENTY).await.hash();
     let outside = world.send_outside(0, U256::from(5)).await;

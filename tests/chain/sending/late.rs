@@ -16,13 +16,13 @@ use bardo::chain::sender::{self, Fees, Route, Sender, TxState};
 use serde_json::json;
 
 use crate::sending::proxy::{Fate, Proxy};
-use crate::sending::world::{CHAIN_ID, GWEI, PLENTY, World, connect, is_ahead, waited};
+use crate::sending::world::{CHAIN_ID, GWEI, PLENTY, TestHarness, connect, is_ahead, waited};
 
 const SEND: &str = "eth_sendRawTransaction";
 
 /// Test chain whose endpoint rejects the first transaction.
-async fn refusing() -> (World, Sender, Proxy, server::Server) {
-    let world = World::new(Mining::OnTransaction);
+async fn refusing() -> (TestHarness, Sender, Proxy, server::Server) {
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let fate = |method: &str, before| match method {
         SEND if before == 0 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
@@ -34,7 +34,7 @@ async fn refusing() -> (World, Sender, Proxy, server::Server) {
 }
 
 /// Sends the same bytes past the sender, as the rejecting endpoint could.
-async fn passed_on(world: &World, sender: &Sender, hash: alloy::primitives::B256) {
+async fn passed_on(world: &TestHarness, sender: &Sender, hash: alloy::primitives::B256) {
     let raw = sender.record(hash).unwrap().signed.raw().clone();
     assert_eq!(*world.client.provider().send_raw_transaction(&raw).await.unwrap().tx_hash(), hash);
 }
@@ -44,13 +44,13 @@ async fn what_was_refused_and_is_in_a_block_is_ours() {
     let (world, sender, _proxy, _served) = refusing().await;
     let (hash, outcome) = world.send(&sender).await;
     assert_eq!(outcome.state, TxState::Dropped);
-    assert!(world.store().read(sender::late).unwrap().is_empty());
+    assert!(world.store().read(sender::late_inclusions).unwrap().is_empty());
     passed_on(&world, &sender, hash).await;
     // Its nonce is used, by a transaction of this ledger.
     assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1);
     let record = sender.record(hash).unwrap();
     assert_eq!((record.state, record.settled_at.is_some()), (TxState::Included, true));
-    assert_eq!(world.store().read(sender::late).unwrap(), [hash]);
+    assert_eq!(world.store().read(sender::late_inclusions).unwrap(), [hash]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,20 +62,23 @@ async fn somebody_elses_transaction_is_still_somebody_elses() {
 }
 
 /// A pending transaction, and its replacement that was rejected for lack of balance.
-async fn refused_replacement(world: &World, sender: &Sender) -> (alloy::primitives::B256, alloy::primitives::B256) {
+async fn refused_replacement(
+    world: &TestHarness,
+    sender: &Sender,
+) -> (alloy::primitives::B256, alloy::primitives::B256) {
     let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(sender, low).await;
     let first = kept.hash();
     assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
-    let kept = sender.keep_replacement(first, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
+    let kept = sender.store_replacement(first, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
     let second = kept.hash();
     assert_eq!(sender.send(kept).await.unwrap().state, TxState::Dropped);
     (first, second)
 }
 
 /// Test chain whose endpoint rejects the second transaction.
-async fn refusing_the_second() -> (World, Sender, Proxy, server::Server) {
-    let world = World::new(Mining::Manual);
+async fn refusing_the_second() -> (TestHarness, Sender, Proxy, server::Server) {
+    let world = TestHarness::new(Mining::Manual);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let fate = |method: &str, before| match method {
         SEND if before == 1 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
@@ -96,7 +99,7 @@ async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
     assert_eq!(standing.mined.unwrap().hash, second, "what pays more is in the block");
     assert_eq!(sender.record(first).unwrap().state, TxState::Replaced);
     // Nothing was released, so nothing must be reserved again.
-    assert!(world.store().read(sender::late).unwrap().is_empty());
+    assert!(world.store().read(sender::late_inclusions).unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -139,7 +142,7 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
 /// a receipt or the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let early = Arc::new(AtomicBool::new(false));
     let tells = Arc::clone(&early);
@@ -189,7 +192,7 @@ async fn what_took_the_nonce_since_is_not_done_by_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_endpoints_tip_is_not_paid_where_another_says_less() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let saying = async |tip: u128| {
         let history = json!({

@@ -10,7 +10,7 @@ use bardo::chain::sender::{Sender, SenderError, TxState};
 use serde_json::{Value, json};
 
 use crate::sending::proxy::{Fate, Proxy};
-use crate::sending::world::{World, connect_all};
+use crate::sending::world::{TestHarness, connect_all};
 
 const COUNT: &str = "eth_getTransactionCount";
 const RECEIPT: &str = "eth_getTransactionReceipt";
@@ -24,7 +24,7 @@ type Said = Arc<Mutex<Option<Fate>>>;
 /// A chain on which another program has used the nonce of a sent transaction. Its endpoint has configurable answers
 /// about the latest state, and about states that it has not kept.
 struct LongAgo {
-    world: World,
+    world: TestHarness,
     sender: Sender,
     hash: B256,
     latest: Said,
@@ -54,7 +54,7 @@ impl LongAgo {
     /// Chain on which the nonce is still unused and no block was made; `beside`: with another endpoint that keeps all
     /// states.
     async fn begun(beside: bool) -> Self {
-        let world = World::new(Mining::Manual);
+        let world = TestHarness::new(Mining::Manual);
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let (latest, old, receipts): (Said, Said, Said) = Default::default();
         let troubles = Arc::new(AtomicUsize::new(usize::MAX));

@@ -14,11 +14,11 @@ use bardo::chain::sender::{
     FeeError, Fees, RecordError, Replacement, Route, SendFault, SenderError, Treatment, TxState, WaitRules,
 };
 
-use crate::sending::world::{CHAIN_ID, GWEI, NO_PATIENCE, PLENTY, World, ether, sign, waited};
+use crate::sending::world::{CHAIN_ID, GWEI, NO_PATIENCE, PLENTY, TestHarness, ether, sign, waited};
 
 #[tokio::test]
 async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let hash = world.keep(&sender, PLENTY).await.hash();
     let raw = sender.record(hash).unwrap().signed.raw().clone();
@@ -35,7 +35,7 @@ async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
     let sender = world.sender();
     for _ in 0..2 {
         let again = sender.resend(hash).await.unwrap();
-        assert_ne!(again.treatment, Treatment::GiveBack, "{again:?}");
+        assert_ne!(again.treatment, Treatment::DropAndReleaseNonce, "{again:?}");
     }
     let standing = waited(&sender, hash).await;
     assert_eq!(standing.record.state, TxState::Included);
@@ -48,13 +48,13 @@ async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
 
 #[tokio::test]
 async fn a_certain_refusal_gives_the_nonce_to_the_next() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     let too_much = world.sign_as(&world.key, ticket.nonce, ether(11), PLENTY);
     let kept = sender.keep(ticket, too_much.clone(), Route::Public, None).await.unwrap();
     let refused = sender.send(kept).await.unwrap();
-    assert_eq!((refused.state, refused.treatment), (TxState::Dropped, Treatment::GiveBack));
+    assert_eq!((refused.state, refused.treatment), (TxState::Dropped, Treatment::DropAndReleaseNonce));
     assert_eq!(refused.fault.unwrap().0, SendFault::InsufficientFunds);
     assert!(sender.pending().unwrap().is_empty());
 
@@ -70,7 +70,7 @@ async fn a_certain_refusal_gives_the_nonce_to_the_next() {
 
 #[tokio::test]
 async fn after_a_restart_no_refusal_frees_a_nonce() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let ticket = sender.take_nonce(world.account()).await.unwrap();
     let too_much = world.sign_as(&world.key, ticket.nonce, ether(11), PLENTY);
@@ -84,7 +84,7 @@ async fn after_a_restart_no_refusal_frees_a_nonce() {
 
 #[tokio::test]
 async fn a_reverted_transaction_has_come_to_its_end() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let address = alloy::primitives::Address::repeat_byte(0x42);
     // INVALID: every call fails.
@@ -101,7 +101,7 @@ async fn a_reverted_transaction_has_come_to_its_end() {
 
 #[tokio::test]
 async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(&sender, low).await;
@@ -117,12 +117,12 @@ async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
     assert!(fees.max_priority_fee_per_gas * 10 >= low.max_priority_fee_per_gas * 11, "{fees:?}");
 
     let cheap = Fees { max_fee_per_gas: low.max_fee_per_gas + 1, ..low };
-    let refused = sender.keep_replacement(old, world.sign_as(&world.key, 0, value, cheap)).await.unwrap_err();
+    let refused = sender.store_replacement(old, world.sign_as(&world.key, 0, value, cheap)).await.unwrap_err();
     assert_eq!(refused, SenderError::Record(RecordError::TooCheap));
-    let other_nonce = sender.keep_replacement(old, world.sign_as(&world.key, 1, value, fees)).await.unwrap_err();
+    let other_nonce = sender.store_replacement(old, world.sign_as(&world.key, 1, value, fees)).await.unwrap_err();
     assert!(matches!(other_nonce, SenderError::Record(RecordError::Mismatch { .. })), "{other_nonce}");
 
-    let kept = sender.keep_replacement(old, world.sign_as(&world.key, nonce, value, fees)).await.unwrap();
+    let kept = sender.store_replacement(old, world.sign_as(&world.key, nonce, value, fees)).await.unwrap();
     let new = kept.hash();
     assert_eq!(sender.record(old).unwrap().state, TxState::Sent, "nothing has replaced it yet");
     assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
@@ -140,7 +140,7 @@ async fn a_replacement_takes_the_same_nonce_and_both_ends_are_known() {
 
 #[tokio::test]
 async fn a_replaced_transaction_that_is_mined_after_all_counts() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let kept = world.keep(&sender, PLENTY).await;
     let old = kept.hash();
@@ -148,7 +148,7 @@ async fn a_replaced_transaction_that_is_mined_after_all_counts() {
     let raw = sender.record(old).unwrap().signed;
     let cap = Fees { max_fee_per_gas: 50 * GWEI, max_priority_fee_per_gas: 5 * GWEI };
     let Replacement { fees, .. } = sender.cancel(old, cap).await.unwrap();
-    let kept = sender.keep_replacement(old, world.sign_as(&world.key, 0, U256::ZERO, fees)).await.unwrap();
+    let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, U256::ZERO, fees)).await.unwrap();
     let new = kept.hash();
     sender.send(kept).await.unwrap();
     // The block's producer had only seen the first.
@@ -169,7 +169,7 @@ async fn a_replaced_transaction_that_is_mined_after_all_counts() {
 
 #[tokio::test]
 async fn what_pays_too_little_is_to_be_signed_anew() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let cheap = Fees { max_fee_per_gas: GWEI / 2, max_priority_fee_per_gas: 1 };
     let kept = world.keep(&sender, cheap).await;
@@ -178,7 +178,7 @@ async fn what_pays_too_little_is_to_be_signed_anew() {
     assert_eq!((outcome.state, outcome.treatment), (TxState::Stored, Treatment::Outbid));
     let plan = sender.outbid(hash, PLENTY).await.unwrap();
     let signed = world.sign_as(&world.key, plan.nonce, plan.value, plan.fees);
-    let kept = sender.keep_replacement(hash, signed).await.unwrap();
+    let kept = sender.store_replacement(hash, signed).await.unwrap();
     assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
     world.devnet.mine().await.unwrap();
     assert!(waited(&sender, hash).await.mined.unwrap().receipt.status());
@@ -186,7 +186,7 @@ async fn what_pays_too_little_is_to_be_signed_anew() {
 
 #[tokio::test]
 async fn a_block_that_leaves_takes_its_transactions_back() {
-    let mut world = World::new(Mining::Manual);
+    let mut world = TestHarness::new(Mining::Manual);
     world.rules.confirmations = 3;
     let sender = world.sender();
     let (hash, _) = world.send(&sender).await;
@@ -220,7 +220,7 @@ async fn a_block_that_leaves_takes_its_transactions_back() {
 
 #[tokio::test]
 async fn a_spent_nonce_counts_only_as_deep_as_a_final_block() {
-    let mut world = World::new(Mining::Manual);
+    let mut world = TestHarness::new(Mining::Manual);
     world.rules.confirmations = 2;
     let sender = world.sender();
     let ours = world.keep(&sender, PLENTY).await.hash();
@@ -234,7 +234,7 @@ async fn a_spent_nonce_counts_only_as_deep_as_a_final_block() {
 
 #[tokio::test]
 async fn under_a_halt_waiting_sends_nothing() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let hash = world.keep(&sender, PLENTY).await.hash();
     let rules = WaitRules { patience: Duration::from_millis(300), resend: false };
@@ -246,7 +246,7 @@ async fn under_a_halt_waiting_sends_nothing() {
 
 #[tokio::test]
 async fn fees_come_from_the_chain_and_stay_under_the_cap() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let sender = world.sender();
     let quote = sender.fee_quote().await.unwrap();
     // The chain begins at one gwei, and its first block was empty.
@@ -261,7 +261,7 @@ async fn fees_come_from_the_chain_and_stay_under_the_cap() {
 
 #[tokio::test]
 async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chain() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(&sender, low).await;
@@ -273,7 +273,7 @@ async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chai
         (sign(&stranger, CHAIN_ID, 0, U256::from(1), PLENTY), "the sender"),
         (sign(&world.key, CHAIN_ID, 1, U256::from(1), PLENTY), "the nonce"),
     ] {
-        let refused = sender.keep_replacement(old, wrong).await.unwrap_err();
+        let refused = sender.store_replacement(old, wrong).await.unwrap_err();
         assert!(
             matches!(&refused, SenderError::Record(RecordError::Mismatch { what: found, .. }) if *found == what),
             "{refused}"
@@ -281,26 +281,26 @@ async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chai
     }
     // The same bytes are stored once.
     let right = sign(&world.key, CHAIN_ID, 0, U256::from(1), PLENTY);
-    let kept = sender.keep_replacement(old, right.clone()).await.unwrap();
-    let again = sender.keep_replacement(old, right.clone()).await.unwrap_err();
+    let kept = sender.store_replacement(old, right.clone()).await.unwrap();
+    let again = sender.store_replacement(old, right.clone()).await.unwrap_err();
     assert_eq!(again, SenderError::Record(RecordError::Twice(right.hash())));
     // A replaced transaction is not pending any more, nor is an included one.
     assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
     let dearer = Fees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 10 * GWEI };
     let late = sign(&world.key, CHAIN_ID, 0, U256::from(1), dearer);
     let ended = |hash, state| SenderError::Record(RecordError::Ended { hash, state });
-    let refused = sender.keep_replacement(old, late.clone()).await.unwrap_err();
+    let refused = sender.store_replacement(old, late.clone()).await.unwrap_err();
     assert_eq!(refused, ended(old, TxState::Replaced));
     world.devnet.mine().await.unwrap();
     waited(&sender, right.hash()).await;
-    let refused = sender.keep_replacement(right.hash(), late).await.unwrap_err();
+    let refused = sender.store_replacement(right.hash(), late).await.unwrap_err();
     assert_eq!(refused, ended(right.hash(), TxState::Included));
     assert_eq!((world.received().await, world.chain_nonce().await), (U256::from(1), 1));
 }
 
 #[tokio::test]
 async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
-    let world = World::new(Mining::OnTransaction);
+    let world = TestHarness::new(Mining::OnTransaction);
     let here = world.sender();
     let kept = world.keep(&here, PLENTY).await;
     let hash = kept.hash();
@@ -322,12 +322,12 @@ async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
 
 #[tokio::test]
 async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let (old, _) = world.send(&sender).await;
     // A gas price of a million gwei: more than the account's balance for the whole transaction.
     let dear = Fees { max_fee_per_gas: 1_000_000 * GWEI, max_priority_fee_per_gas: 2 * GWEI };
-    let kept = sender.keep_replacement(old, world.sign_as(&world.key, 0, U256::from(1), dear)).await.unwrap();
+    let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, U256::from(1), dear)).await.unwrap();
     let refused = sender.send(kept).await.unwrap();
     assert_eq!((refused.state, refused.fault.unwrap().0), (TxState::Dropped, SendFault::InsufficientFunds));
     let first = sender.record(old).unwrap();
@@ -339,13 +339,13 @@ async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace()
 
 #[tokio::test]
 async fn the_first_one_sent_again_does_not_replace_what_was_signed_to_replace_it() {
-    let world = World::new(Mining::Manual);
+    let world = TestHarness::new(Mining::Manual);
     let sender = world.sender();
     let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
     let kept = world.keep(&sender, low).await;
     let old = kept.hash();
     sender.send(kept).await.unwrap();
-    let kept = sender.keep_replacement(old, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
+    let kept = sender.store_replacement(old, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
     let new = kept.hash();
     sender.resend(old).await.unwrap();
     assert_eq!(

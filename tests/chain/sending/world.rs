@@ -14,7 +14,7 @@ use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningCon
 use bardo::chain::network::{AddressBook, ChainPlan, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::chain::sender::{
-    Fees, Kept, MIGRATIONS, NonceTicket, Relay, Route, SendOutcome, Sender, SenderError, SenderRules, Standing,
+    Fees, MIGRATIONS, NonceTicket, Relay, Route, SendOutcome, SendPermit, Sender, SenderError, SenderRules, TxStatus,
     WaitRules,
 };
 use bardo::chain::signed::Signed;
@@ -31,7 +31,7 @@ pub const NO_PATIENCE: WaitRules = WaitRules { patience: Duration::ZERO, resend:
 /// Fees that every block here accepts.
 pub const PLENTY: Fees = Fees { max_fee_per_gas: 20 * GWEI, max_priority_fee_per_gas: GWEI };
 
-pub struct World {
+pub struct TestHarness {
     pub devnet: Devnet,
     pub client: ChainClient,
     pub key: PrivateKeySigner,
@@ -39,7 +39,7 @@ pub struct World {
     folder: tempfile::TempDir,
 }
 
-impl World {
+impl TestHarness {
     /// Chain on which the key owns ten ether.
     pub fn new(mining: Mining) -> Self {
         let key = PrivateKeySigner::random();
@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Takes a nonce, signs and stores, without sending.
-    pub async fn keep(&self, sender: &Sender, fees: Fees) -> Kept {
+    pub async fn keep(&self, sender: &Sender, fees: Fees) -> SendPermit {
         let ticket = sender.take_nonce(self.account()).await.unwrap();
         let signed = self.sign(&ticket, fees);
         sender.keep(ticket, signed, Route::Public, None).await.unwrap()
@@ -150,7 +150,7 @@ pub async fn connect_all(urls: &[&str]) -> ChainClient {
     ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
 }
 
-pub async fn waited(sender: &Sender, hash: B256) -> Standing {
+pub async fn waited(sender: &Sender, hash: B256) -> TxStatus {
     let standing = sender.wait(hash, PATIENT).await.unwrap();
     assert!(standing.settled, "{standing:?}");
     standing

@@ -24,7 +24,7 @@ use revm::context::TxEnv;
 
 use futures::FutureExt as _;
 
-use crate::simulation::world::{ALICE, BOB, CAROL, RULES, World, block_on, call, ether, odd};
+use crate::simulation::world::{ALICE, BOB, CAROL, RULES, TestHarness, block_on, call, ether, odd};
 
 sol! {
     interface Odd {
@@ -54,7 +54,7 @@ fn moved<T>(before: T, after: T) -> Change<T> {
 }
 
 /// Well-behaved token, with 1000 units held by the first account.
-fn token(world: &mut World) -> Address {
+fn token(world: &mut TestHarness) -> Address {
     let arguments = ("Mock".to_string(), "MOCK".to_string(), U256::from(18)).abi_encode_params();
     let token = world.deploy(Contract::MockERC20.creation(&arguments).expect("bundled"));
     world.send(ALICE, token, OpenMint::mintCall { to: ALICE, value: number(1000) });
@@ -63,7 +63,7 @@ fn token(world: &mut World) -> Address {
 
 #[test]
 fn a_transfer_moves_two_balances_and_every_write_is_explained() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let simulation = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(30) })]);
     let changes = &simulation.changes;
@@ -84,7 +84,7 @@ fn a_transfer_moves_two_balances_and_every_write_is_explained() {
 
 #[test]
 fn an_approval_is_reported_and_so_is_what_it_allows() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let plan = [
         call(ALICE, token, Erc20::approveCall { spender: BOB, value: number(50) }),
@@ -109,7 +109,7 @@ fn an_approval_is_reported_and_so_is_what_it_allows() {
 
 #[test]
 fn minting_raises_the_supply() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let changes = world.simulate(&[call(BOB, token, OpenMint::mintCall { to: CAROL, value: number(5) })]).changes;
     assert_eq!(changes.balance(token, CAROL), Some(moved(number(0), number(5))));
@@ -120,7 +120,7 @@ fn minting_raises_the_supply() {
 
 #[test]
 fn wrapping_turns_native_balance_into_tokens() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let weth = world.deploy(Contract::Weth9.code().expect("bundled"));
     let simulation = world.simulate(&[call(ALICE, weth, Weth9::depositCall {}).with_value(ether(3))]);
     let changes = &simulation.changes;
@@ -132,7 +132,7 @@ fn wrapping_turns_native_balance_into_tokens() {
 
 #[test]
 fn permit2_allowances_and_nonces_are_read() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let permit2 = world.deploy(Contract::Permit2.code().expect("bundled"));
     let approve =
@@ -152,7 +152,7 @@ fn permit2_allowances_and_nonces_are_read() {
 
 #[test]
 fn operators_of_the_position_manager_are_read() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let arguments = (Address::repeat_byte(1), Address::repeat_byte(2), Address::repeat_byte(3)).abi_encode_params();
     let positions = world.deploy(Contract::NonfungiblePositionManager.creation(&arguments).expect("bundled"));
     let approve = Erc721::setApprovalForAllCall { operator: BOB, approved: true };
@@ -165,7 +165,7 @@ fn operators_of_the_position_manager_are_read() {
 
 #[test]
 fn a_token_without_events_hides_nothing() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("SilentToken", (ALICE, number(10)).abi_encode_params()));
     let plan = [
         call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) }),
@@ -182,7 +182,7 @@ fn a_token_without_events_hides_nothing() {
 
 #[test]
 fn forged_events_convince_nobody() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("ForgingToken", (CAROL, number(10)).abi_encode_params()));
     // The event names BOB as payer; CAROL paid.
     let steal = Odd::transferCall { victim: CAROL, to: ALICE, claimed: BOB };
@@ -196,7 +196,7 @@ fn forged_events_convince_nobody() {
 
 #[test]
 fn packed_hashes_are_followed() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("TightToken", (ALICE, number(10)).abi_encode_params()));
     let plan = [
         call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) }),
@@ -210,7 +210,7 @@ fn packed_hashes_are_followed() {
 
 #[test]
 fn the_other_order_of_hashing_is_followed() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("ReversedToken", (ALICE, number(10)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, token, Erc20::approveCall { spender: BOB, value: number(9) })]).changes;
     assert_eq!(changes.allowance(token, ALICE, BOB), Some(moved(number(0), number(9))));
@@ -219,7 +219,7 @@ fn the_other_order_of_hashing_is_followed() {
 
 #[test]
 fn a_proxy_is_the_token() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let code = world.deploy(odd!("SilentToken", (CAROL, number(1)).abi_encode_params()));
     let proxy = world.deploy(odd!("Proxy", (code, ALICE, number(10)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, proxy, Erc20::transferCall { to: BOB, value: number(4) })]).changes;
@@ -231,7 +231,7 @@ fn a_proxy_is_the_token() {
 
 #[test]
 fn balances_kept_elsewhere_are_found() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let books = world.deploy(odd!("Books", []));
     let token = world.deploy(odd!("SplitToken", (books, ALICE, number(10)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) })]).changes;
@@ -246,7 +246,7 @@ fn balances_kept_elsewhere_are_found() {
 #[test]
 fn a_token_that_does_not_answer_makes_the_report_incomplete() {
     for (manner, failure) in [(0u64, Failure::Reverted), (1, Failure::OutOfGas), (2, Failure::Malformed)] {
-        let mut world = World::new();
+        let mut world = TestHarness::new();
         let token = world.deploy(odd!("MuteToken", (number(manner),).abi_encode_params()));
         let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) })]).changes;
         assert!(!changes.complete());
@@ -258,7 +258,7 @@ fn a_token_that_does_not_answer_makes_the_report_incomplete() {
 }
 
 /// Simulates one call with a silent contract: completeness of the report, and unanswered requests.
-fn silence(world: &World, call: Call) -> (bool, Vec<String>) {
+fn silence(world: &TestHarness, call: Call) -> (bool, Vec<String>) {
     let simulation = world.simulate(&[call]);
     assert!(simulation.succeeded(), "{:?}", simulation.failure());
     let changes = simulation.changes;
@@ -267,7 +267,7 @@ fn silence(world: &World, call: Call) -> (bool, Vec<String>) {
 
 #[test]
 fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report_incomplete() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let register = world.deploy(odd!("MuteRegister", []));
     let token = token(&mut world);
     // For any sender, including the contract itself: a disguised allowance may be in any slot.
@@ -298,7 +298,7 @@ fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report
 
 #[test]
 fn each_call_is_incomplete_by_its_own_writes_only() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let register = world.deploy(odd!("MuteRegister", []));
     let token = token(&mut world);
     let simulation = world.simulate(&[
@@ -312,7 +312,7 @@ fn each_call_is_incomplete_by_its_own_writes_only() {
 
 #[test]
 fn an_approval_that_a_collection_does_not_speak_of_makes_the_report_incomplete() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let collection = world.deploy(odd!("MuteCollection", (ALICE, number(7)).abi_encode_params()));
     let approve = Odd::approveCall { to: CAROL, id: number(7) };
     assert_eq!(silence(&world, call(ALICE, collection, approve)), (false, vec!["getApproved(7)".to_owned()]));
@@ -323,7 +323,7 @@ fn an_approval_that_a_collection_does_not_speak_of_makes_the_report_incomplete()
 
 #[test]
 fn what_a_token_notes_beside_balances_leaves_the_report_complete() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("VotingToken", (ALICE, number(10)).abi_encode_params()));
     let transfer = Odd::transferNotedCall { to: BOB, value: number(4) };
     let simulation = world.simulate(&[call(ALICE, token, transfer)]);
@@ -334,7 +334,7 @@ fn what_a_token_notes_beside_balances_leaves_the_report_complete() {
 
 #[test]
 fn pools_and_positions_leave_the_report_complete() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let positions = market.positions;
     let [token0, token1] = market.tokens;
     let create = NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {
@@ -376,7 +376,7 @@ fn pools_and_positions_leave_the_report_complete() {
 
 #[test]
 fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("Poker", (ALICE, number(10)).abi_encode_params()));
     // The balance of ALICE is at keccak(ALICE ‖ 1); no execution computes that hash.
     let slot = U256::from_be_bytes(keccak256((ALICE, number(1)).abi_encode()).0);
@@ -404,7 +404,7 @@ fn a_slot_written_without_a_hash_is_tied_to_its_holder_or_left_unexplained() {
 
 #[test]
 fn a_balance_that_is_not_the_slot_explains_only_partly() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("ScaledToken", (ALICE, number(100)).abi_encode_params()));
     let changes = world.simulate(&[call(ALICE, token, Erc20::transferCall { to: BOB, value: number(40) })]).changes;
     assert_eq!(changes.balance(token, ALICE), Some(moved(number(50), number(30))));
@@ -414,7 +414,7 @@ fn a_balance_that_is_not_the_slot_explains_only_partly() {
 
 #[test]
 fn single_tokens_are_followed_without_events() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let collection = world.deploy(odd!("SilentCollection", (ALICE, number(7)).abi_encode_params()));
     let plan = [
         call(ALICE, collection, Odd::approveCall { to: CAROL, id: number(7) }),
@@ -435,7 +435,7 @@ fn single_tokens_are_followed_without_events() {
 
 #[test]
 fn kinds_of_tokens_and_permit_nonces_are_followed_without_events() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let kinds = world.deploy(odd!("SilentKinds", (ALICE, number(3), number(10)).abi_encode_params()));
     let counter = world.deploy(odd!("PermitCounter", []));
     let plan = [
@@ -453,7 +453,7 @@ fn kinds_of_tokens_and_permit_nonces_are_followed_without_events() {
 
 #[test]
 fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_do_not() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let lookalike = world.deploy(Contract::EntryPoint.creation(&[]).expect("bundled"));
     let code = world.state.code(lookalike);
     world.state.set_code(ENTRY_POINT, code).expect("sound code");
@@ -477,7 +477,7 @@ fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_
 
 #[test]
 fn reasons_are_decoded() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let failing = world.deploy(odd!("Failing", []));
     let status = |call: Call| {
         let mut simulation = world.simulate(&[call]);
@@ -505,7 +505,7 @@ fn reasons_are_decoded() {
 
 #[test]
 fn what_no_block_would_include_is_an_error() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let plain = call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) });
     let fees = Fees::Dynamic { max_fee: 2_000_000_000, max_priority_fee: 1 };
@@ -531,7 +531,7 @@ fn what_no_block_would_include_is_an_error() {
 
 #[test]
 fn an_exact_transaction_costs_what_the_chain_charges() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let nonce = world.state.nonce(ALICE);
     let fees = Fees::Dynamic { max_fee: 3_000_000_000, max_priority_fee: 500_000_000 };
@@ -575,7 +575,7 @@ fn an_exact_transaction_costs_what_the_chain_charges() {
 
 #[test]
 fn creations_and_delegations_are_changes_of_code() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let code = world.deploy(odd!("Failing", []));
     let created = ALICE.create(world.state.nonce(ALICE));
     let simulation = world.simulate(&[Call::create(ALICE, odd!("Failing", []))]);
@@ -595,7 +595,7 @@ fn creations_and_delegations_are_changes_of_code() {
     assert_eq!(change.code_hash.after, keccak256(designator));
 
     // Cleared again by a delegation to the zero address.
-    let mut with_delegate = World { state: world.state.clone(), block: world.block };
+    let mut with_delegate = TestHarness { state: world.state.clone(), block: world.block };
     with_delegate.state.set_code(BOB, [&[0xef, 0x01, 0x00], code.as_slice()].concat().into()).expect("a designator");
     let authorization = Authorization { chain_id: number(RULES.chain_id), address: Address::ZERO, nonce: 0 };
     let mut clear = Call::new(ALICE, CAROL, []);
@@ -606,7 +606,7 @@ fn creations_and_delegations_are_changes_of_code() {
 
 #[test]
 fn bounds_are_never_silent() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let transfer = call(ALICE, token, Erc20::transferCall { to: BOB, value: number(1) });
     let few = Limits { questions: 1, ..Limits::default() };
@@ -622,7 +622,7 @@ fn bounds_are_never_silent() {
 
 #[test]
 fn questions_that_take_long_are_not_asked_on_the_callers_thread() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = token(&mut world);
     let mute = world.deploy(odd!("MuteToken", (number(1),).abi_encode_params()));
     let transfer =
@@ -646,7 +646,7 @@ fn questions_that_take_long_are_not_asked_on_the_callers_thread() {
 
 #[test]
 fn the_plan_sees_its_own_contracts() {
-    let world = World::new();
+    let world = TestHarness::new();
     let created = ALICE.create(0);
     let plan = [
         Call::create(ALICE, odd!("SilentToken", (ALICE, number(10)).abi_encode_params())),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::Service;
 
-use crate::simulation::world::{RULES, World};
+use crate::simulation::world::{RULES, TestHarness};
 
 /// Fault of the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ struct Shared {
 
 impl Endpoint {
     /// Serves the state of `world` as the block before its next one.
-    pub fn new(world: &World) -> Self {
+    pub fn new(world: &TestHarness) -> Self {
         let inner = consensus::Header {
             number: world.block.number - 1,
             timestamp: world.block.timestamp - 1,

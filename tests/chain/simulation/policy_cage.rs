@@ -11,7 +11,7 @@ use bardo::abi::policy_cage::PolicyCage;
 use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, PolicyCageErrors as Refused, Rules};
 use bardo::sandbox::contracts::Contract;
 
-use crate::simulation::world::{ALICE, BOB, CAROL, World};
+use crate::simulation::world::{ALICE, BOB, CAROL, TestHarness};
 
 /// Address of the delegation manager.
 const MANAGER: Address = CAROL;
@@ -28,7 +28,7 @@ const HOUR: u64 = 3_600;
 const SWAP: FixedBytes<4> = FixedBytes([0x35, 0x93, 0x56, 0x4c]);
 
 struct Cage {
-    world: World,
+    world: TestHarness,
     cage: Address,
     /// Token with six decimals, at one dollar; an exit.
     usdc: Address,
@@ -59,10 +59,10 @@ impl Cage {
     }
 
     fn without_rules() -> Self {
-        let mut world = World::new();
+        let mut world = TestHarness::new();
         let code = |contract: Contract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");
         let cage = world.deploy(code(Contract::PolicyCage, (MANAGER,).abi_encode_params()));
-        let token = |world: &mut World, name: &str, decimals: u8| {
+        let token = |world: &mut TestHarness, name: &str, decimals: u8| {
             let arguments = (name.to_owned(), name.to_owned(), U256::from(decimals)).abi_encode_params();
             world.deploy(code(Contract::MockERC20, arguments))
         };
@@ -472,7 +472,7 @@ impl Cage {
         into: (Address, U256),
     ) -> Vec<bardo::base::error::Violation> {
         use bardo::chain::token::TokenId;
-        use bardo::safety::cage::{Cage as Judge, CagedAsset, Plan};
+        use bardo::safety::onchain_policy::{OnchainAsset, OnchainPolicy as Judge, Plan};
         let rules: Rules = self.ask(self.cage, PolicyCage::rulesOfCall { owner: OWNER });
         let standing = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
         let assets = rules.assets.iter().map(|rule| {
@@ -482,7 +482,7 @@ impl Cage {
             let decimals: u8 = self.ask(rule.token, Erc20::decimalsCall {});
             let answer = U256::try_from(round.answer).expect("above zero");
             let price = answer * U256::from(10).pow(U256::from(36 - 8 - decimals));
-            CagedAsset {
+            OnchainAsset {
                 rule: rule.clone(),
                 symbol: None,
                 decimals: Some(decimals),

@@ -12,7 +12,7 @@ use bardo::chain::fork::{
 use std::sync::Arc;
 
 use crate::simulation::endpoint::{Endpoint, Fault};
-use crate::simulation::world::{ALICE, BOB, RULES, World, block_on, call, odd};
+use crate::simulation::world::{ALICE, BOB, RULES, TestHarness, block_on, call, odd};
 
 sol! {
     interface Ancestor {
@@ -35,7 +35,7 @@ fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::Outcome], &bard
 
 #[test]
 fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let expected = world.simulate(&swap);
     assert!(expected.succeeded(), "{:?}", expected.failure());
@@ -72,7 +72,7 @@ fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
 
 #[test]
 fn swaps_that_cross_ticks_converge_too() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, market.deep())];
     let expected = world.simulate(&swap);
     assert!(expected.succeeded(), "{:?}", expected.failure());
@@ -86,7 +86,7 @@ fn swaps_that_cross_ticks_converge_too() {
 
 #[test]
 fn an_endpoint_without_block_hashes_is_read_by_number_and_checked() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let expected = world.simulate(&swap);
     let endpoint = Endpoint::new(&world);
@@ -101,7 +101,7 @@ fn an_endpoint_without_block_hashes_is_read_by_number_and_checked() {
 
 #[test]
 fn a_reorganisation_under_the_pin_is_an_error() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     // At any time during the reads, by hash or by number.
     for (fault, packets) in [(Fault::None, 1), (Fault::None, 2), (Fault::NoBlockHashes, 2), (Fault::NoBlockHashes, 4)] {
@@ -129,7 +129,7 @@ fn a_reorganisation_under_the_pin_is_an_error() {
 
 #[test]
 fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let endpoint = Endpoint::new(&world);
     endpoint.fail(Fault::NoBlockHashes);
@@ -158,7 +158,7 @@ fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
 
 #[test]
 fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let endpoint = Endpoint::new(&world);
     endpoint.fail(Fault::NoBlockHashes);
     let remote = remote(&endpoint);
@@ -178,7 +178,7 @@ fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
 
 #[test]
 fn hashes_of_earlier_blocks_are_checked_too() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let ancestor = world.deploy(odd!("Ancestor", []));
     let endpoint = Endpoint::new(&world);
     let look = [call(ALICE, ancestor, Ancestor::lookCall { back: U256::from(5) })];
@@ -200,7 +200,7 @@ fn hashes_of_earlier_blocks_are_checked_too() {
 
 #[test]
 fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_getStorageAt"] {
         let mut faults = vec![Fault::Refuse(method), Fault::Garble(method), Fault::Forget(method), Fault::Dead];
@@ -235,7 +235,7 @@ fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
 
 #[test]
 fn a_chase_through_storage_ends_in_an_error() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let chase = world.deploy(odd!("Chase", []));
     // Each slot contains the next slot to read, as an unpredictable hash.
     let mut slot = U256::ZERO;
@@ -263,7 +263,7 @@ fn a_chase_through_storage_ends_in_an_error() {
 
 #[test]
 fn questions_share_one_budget_over_all_rounds() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let mute = world.deploy(odd!("MuteToken", (U256::from(1),).abi_encode_params()));
     let chase = world.deploy(odd!("Chase", []));
     let first = U256::from_be_bytes(alloy::primitives::keccak256("elsewhere").0);
@@ -292,7 +292,7 @@ fn questions_share_one_budget_over_all_rounds() {
 
 #[test]
 fn batches_are_cut_and_still_count_once() {
-    let (world, market) = World::with_market();
+    let (world, market) = TestHarness::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     let expected = world.simulate(&swap);
     let endpoint = Endpoint::new(&world);
@@ -308,7 +308,7 @@ fn batches_are_cut_and_still_count_once() {
 
 #[test]
 fn accounts_that_are_not_there_read_as_on_the_chain() {
-    let mut world = World::new();
+    let mut world = TestHarness::new();
     let token = world.deploy(odd!("SilentToken", (ALICE, U256::from(10)).abi_encode_params()));
     let nobody = Address::repeat_byte(0x99);
     let plan = [

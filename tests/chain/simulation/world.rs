@@ -38,12 +38,12 @@ pub fn ether(amount: u64) -> U256 {
     U256::from(amount) * U256::from(10).pow(U256::from(18))
 }
 
-pub struct World {
+pub struct TestHarness {
     pub state: State,
     pub block: BlockContext,
 }
 
-impl World {
+impl TestHarness {
     pub fn new() -> Self {
         let mut state = State::default();
         for account in [ALICE, BOB, CAROL] {
@@ -127,7 +127,7 @@ pub struct Market {
 
 const FEE: u32 = 3_000;
 
-impl World {
+impl TestHarness {
     pub fn with_market() -> (Self, Market) {
         let mut world = Self::new();
         let bundled = |contract: Contract, arguments: Vec<u8>| contract.creation(&arguments).expect("bundled");

@@ -8,9 +8,9 @@ use bardo::base::text::SafeText;
 use bardo::chain::sender::{Sender, SenderRules};
 use bardo::engine::{Catalog, Executor, Paper};
 use bardo::intents::Intent;
-use bardo::intents::gateway::{IntentGateway, RelayerBid, Wish};
-use bardo::safety::approval::ApprovalDesk;
-use bardo::safety::ground::Ground;
+use bardo::intents::gateway::{BidRequest, IntentGateway, RelayerBid};
+use bardo::safety::approval::ApprovalQueue;
+use bardo::safety::chain_snapshot::SnapshotReader;
 use bardo::safety::pipeline::{PipelineChain, PipelineConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use futures::future::BoxFuture;
@@ -57,7 +57,7 @@ impl IntentGateway for Network {
         "a test's network"
     }
 
-    fn quote<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+    fn quote<'a>(&'a self, wish: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
         Box::pin(async move {
             let mut bids = self.inner.quote(wish).await?;
             if self.manner == Manner::Lowballs {
@@ -138,7 +138,7 @@ impl Lied {
             let (client, network) = (chain.client.clone(), chain.network());
             let rules = SenderRules::for_network(network.kind, network.block_millis);
             PipelineChain {
-                ground: Ground::new(client.clone(), chain.prices.clone(), "10000".parse().unwrap()),
+                reader: SnapshotReader::new(client.clone(), chain.prices.clone(), "10000".parse().unwrap()),
                 sender: Sender::new(client, bridge.store.clone(), clock.clone(), None, rules),
             }
         };
@@ -148,7 +148,7 @@ impl Lied {
             rules: bridge.rules.clone(),
             clock: clock.clone(),
             fabric: fabric.clone(),
-            desk: ApprovalDesk::new(clock, fabric.clone(), Duration::from_secs(60)),
+            desk: ApprovalQueue::new(clock, fabric.clone(), Duration::from_secs(60)),
             key: None,
             guardian: None,
             permit_ttl: Duration::from_secs(60),

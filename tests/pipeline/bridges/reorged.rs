@@ -14,7 +14,7 @@ use bardo::abi::uniswapx::Reactor;
 use bardo::chain::devnet::{Chain, ChainTransaction};
 use bardo::chain::network::Contract;
 use bardo::runtime::data::ROOMS;
-use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_policy::OperatorPolicyEngine;
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::stop::StopFile;
 use bardo::store::{StoreConfig, StoreError};
@@ -40,7 +40,7 @@ impl Bridge {
         let policy = parse(POLICY, Path::new("policy.toml")).unwrap();
         let networks = ["ethereum", "base"].map(|name| self.world.chain(name).unwrap().network().clone());
         let stop = StopFile::in_folder(folder.path());
-        let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
+        let rules = OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let config = OrdersConfig {
             chains: vec![chain("ethereum"), chain("base")],

@@ -13,10 +13,10 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::asked::AskReason;
-use super::facts::ToolFacts;
+use super::ask_reason::AskReason;
 use super::finding::{SafetyCheck, checks_of_earlier_versions};
 use super::redact::Redacted;
+use super::tool_facts::ToolFacts;
 use crate::error::{ErrorCode, ToolError};
 use crate::id::{CallId, GolemId, PermitId};
 use crate::model::{CardKind, StopLevel};
@@ -26,7 +26,9 @@ use crate::units::Usd;
 pub use life::{
     Caption, DirectiveChanged, GolemNow, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
 };
-pub use limits::{BreakerNow, ChainOpened, Limits, LimitsChanged, PolicyNow, SessionOpened, SpendNow, StopLossNow};
+pub use limits::{
+    BreakerState, ChainOpened, Limits, LimitsChanged, PolicyState, SessionOpened, SpendState, StopLossNow,
+};
 pub use trade::{
     Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate,
     TxPlace,

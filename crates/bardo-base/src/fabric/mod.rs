@@ -5,28 +5,28 @@
 //! falls behind gets the number of events it missed. It then reads the [`History`] and drops deliveries at or below
 //! [`History::last`].
 
-mod asked;
+mod ask_reason;
 mod bus;
 mod event;
-mod facts;
 mod finding;
 mod journal;
 mod redact;
 #[cfg(test)]
 mod tests;
+mod tool_facts;
 
-pub use asked::AskReason;
+pub use ask_reason::AskReason;
 pub use bus::{Fabric, FabricConfig, History, Receiver};
 pub use event::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, BreakerNow, Caption, Card, ChainBlock,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, BreakerState, Caption, Card, ChainBlock,
     ChainHealth, ChainOpened, ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event,
     EventKind, Exclusivity, FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate,
     LeastOut, Limits, LimitsChanged, MemoryHits, OrderFill, OrderStatus, OrderUpdate, PermitIssued, PermitRefused,
-    PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyNow, SessionOpened, SimulatedChange, SpendNow,
+    PermitUsed, PhaseChanged, PolicyChange, PolicyChanged, PolicyState, SessionOpened, SimulatedChange, SpendState,
     SpriteChanged, SpriteState, StopLossNow, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
     TxPlace, TxState, TxUpdate, Vitals,
 };
-pub use facts::ToolFacts;
 pub use finding::{Finding, SafetyCheck};
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{Redacted, hash as params_hash};
+pub use tool_facts::ToolFacts;

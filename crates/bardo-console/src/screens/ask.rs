@@ -9,7 +9,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 
 use crate::keymap::Key;
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::state::decision::GUARD_MILLIS;
 use crate::theme::Role;
 use crate::widgets::paint::{Row, rows, wrapped};
@@ -216,30 +216,30 @@ impl<T: Clone> Ask<T> {
     }
 
     /// Draws the dialog over an area. Options and the last line are kept even if little room is left for the facts.
-    pub fn draw(&self, pen: &mut Pen<'_>, area: Rect) {
+    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
         let place = self.place(area);
-        pen.fill(place, Role::Dialog);
-        pen.frame(place, &[(self.title.clone(), Role::Title)], &[], Role::DialogBorder);
+        painter.fill(place, Role::Dialog);
+        painter.frame(place, &[(self.title.clone(), Role::Title)], &[], Role::DialogBorder);
         let inner = self.inside(area);
         let below = u16::try_from(self.ways.len() + 1).unwrap_or(u16::MAX).min(inner.height);
         let facts = Rect { height: inner.height - below, ..inner };
         let lines = wrapped(self.facts.clone(), usize::from(inner.width));
         let shown = self.show(lines.len(), inner.width, facts.height);
         let standing: Vec<Row> = lines.into_iter().skip(shown.first).take(shown.room).collect();
-        rows(pen, facts, &standing);
+        rows(painter, facts, &standing);
         if shown.of > shown.room && facts.height > 0 {
             let (above, below) = (shown.first, shown.of - shown.room - shown.first);
             let words = format!("▼ {below} more lines, ▲ {above} above: scroll with the arrows");
             let role = if self.is_read() { Role::TextDim } else { Role::StateCare };
-            pen.text(line(facts, facts.height - 1), facts.x, &words, role);
+            painter.text(line(facts, facts.height - 1), facts.x, &words, role);
         }
         let ways = Rect { y: inner.y + facts.height, height: below, ..inner };
         for (at, way) in self.ways.iter().enumerate() {
             let picked = self.picked == Some(at);
             let (mark, role) = if picked { ("▸ ", Role::Selection) } else { ("  ", Role::Dialog) };
-            let pieces: Vec<Piece> =
+            let pieces: Vec<StyledText> =
                 vec![(mark.to_owned(), role), (way.letter.to_string(), Role::Key), (format!(" {}", way.words), role)];
-            pen.pieces(line(ways, u16::try_from(at).unwrap_or(u16::MAX)), &pieces);
+            painter.pieces(line(ways, u16::try_from(at).unwrap_or(u16::MAX)), &pieces);
         }
         let (enter, role) = match self.picked {
             _ if self.hurried => (" too soon: read it first, then press again", Role::StateCare),
@@ -247,9 +247,9 @@ impl<T: Clone> Ask<T> {
             Some(_) => (" confirms", Role::Dialog),
             None => (" confirms; nothing is picked", Role::TextDim),
         };
-        let left: Vec<Piece> = vec![("Enter".to_owned(), Role::Key), (enter.to_owned(), role)];
-        let right: Vec<Piece> = vec![("Esc".to_owned(), Role::Key), (" back".to_owned(), Role::Dialog)];
-        pen.row(line(ways, below.saturating_sub(1)), &left, &right);
+        let left: Vec<StyledText> = vec![("Enter".to_owned(), Role::Key), (enter.to_owned(), role)];
+        let right: Vec<StyledText> = vec![("Esc".to_owned(), Role::Key), (" back".to_owned(), Role::Dialog)];
+        painter.row(line(ways, below.saturating_sub(1)), &left, &right);
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
     fn drawn(ask: &Ask<u8>, area: Rect) -> String {
         let theme = crate::theme::Theme::load("dark", None).unwrap().0;
         let mut buffer = ratatui::buffer::Buffer::empty(area);
-        ask.draw(&mut Pen { buffer: &mut buffer, theme: &theme }, area);
+        ask.draw(&mut Painter { buffer: &mut buffer, theme: &theme }, area);
         buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect()
     }
 

@@ -13,14 +13,14 @@ use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::format::short_hash;
 use crate::keymap::Action;
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
+use crate::state::call_details::word;
 use crate::state::feed::CallSeen;
-use crate::state::story::word;
 use crate::theme::Role;
 use crate::widgets::paint::{self, Row, cut, wrapped};
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{AuditEntry, Command, Found, GrantNow, Query};
+use bardo_session::handle::{AuditEntry, Command, Found, GrantState, Query};
 
 /// Maximum number of audit log entries per query, and kept here.
 const ENTRIES: u32 = 500;
@@ -47,7 +47,7 @@ type Rows<'a> = (usize, &'a dyn Fn(usize) -> Option<Ends>);
 /// Title and texts around a list.
 struct Head<'a> {
     title: &'a str,
-    right: &'a [Piece],
+    right: &'a [StyledText],
     /// Text for an empty list.
     empty: &'a str,
 }
@@ -174,7 +174,7 @@ impl Audit {
     }
 
     /// Notes above the audit log: the result of the verification, and a note if older entries are not loaded.
-    fn notes(&self) -> Vec<Piece> {
+    fn notes(&self) -> Vec<StyledText> {
         let verdict = self.verdict.as_ref().map(|(good, words)| match good {
             true => (format!("✓ {words}"), Role::StateGood),
             false => (format!("✕ {words}"), Role::StateBad),
@@ -201,17 +201,17 @@ impl Audit {
     }
 
     /// Draws the selected entry in full, because most entries do not fit a row.
-    fn tell(&self, pen: &mut Pen<'_>, area: Rect, told: &Told) {
+    fn tell(&self, painter: &mut Painter<'_>, area: Rect, told: &Told) {
         let lines = told_lines(area);
         let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
         let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
         let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
         let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
         let border = if self.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
-        pen.division(line(area, top), &title, &right, border);
+        painter.division(line(area, top), &title, &right, border);
         let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
         let row = Row::new(told.words.as_str(), trail_role(&told.entry));
-        paint::rows(pen, inner, &wrapped(vec![row], inner.width.into()));
+        paint::rows(painter, inner, &wrapped(vec![row], inner.width.into()));
     }
 
     /// Areas of the panels. Panels with few rows leave their lines to the others.
@@ -238,7 +238,7 @@ impl Audit {
     }
 
     /// Draws a panel. Only the rows in view are formatted.
-    fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
+    fn list(&self, painter: &mut Painter<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
         let (count, row) = rows;
         if area.is_empty() {
             return;
@@ -251,17 +251,17 @@ impl Audit {
         if panel != Panel::Trail && count > 0 {
             title.push((format!(" {count}"), Role::TextDim));
         }
-        pen.frame(area, &title, head.right, border);
+        painter.frame(area, &title, head.right, border);
         let notes = if panel == Panel::Trail { self.notes() } else { Vec::new() };
         for (y, note) in (area.y.saturating_add(1)..inner.y).zip(notes) {
             let place = Rect { y, height: 1, ..inner };
-            pen.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
+            painter.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
         }
         let room = usize::from(inner.height);
         let at = self.selected(panel).min(count.saturating_sub(1));
         let skip = list::first_shown(at, room);
         if count == 0 {
-            pen.pieces(line(inner, 0), &[(format!(" {}", head.empty), Role::TextDim)]);
+            painter.pieces(line(inner, 0), &[(format!(" {}", head.empty), Role::TextDim)]);
         }
         for (y, place) in (0..inner.height).zip(skip..count) {
             let Some((mut left, right)) = row(place) else { continue };
@@ -270,15 +270,15 @@ impl Audit {
             // One blank column stays before the edge; rows that do not fit are cut with a mark.
             let place = Rect { width: inner.width.saturating_sub(1), ..line(inner, y) };
             let room =
-                usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { pieces_width(&right) + 1 });
-            let both = pieces_width(&left) <= room || panel != Panel::Trail;
+                usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { styled_width(&right) + 1 });
+            let both = styled_width(&left) <= room || panel != Panel::Trail;
             let (room, right) = if both { (room, right) } else { (usize::from(place.width), Vec::new()) };
-            pen.row(place, &cut(&left, room), &right);
+            painter.row(place, &cut(&left, room), &right);
         }
         if count > room && room > 0 {
             let words = format!(" {} of {count} ", at + 1);
             let bottom = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
-            pen.row(Rect { width: bottom.width.saturating_sub(3), ..bottom }, &[], &[(words, Role::TextDim)]);
+            painter.row(Rect { width: bottom.width.saturating_sub(3), ..bottom }, &[], &[(words, Role::TextDim)]);
         }
     }
 }
@@ -288,7 +288,7 @@ impl ScreenView for Audit {
         ScreenId::Audit
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let [questions, grants, decided, trail_area] = self.panels(known, area);
         let room = usize::from(questions.width).saturating_sub(5);
         let open: Vec<&CallSeen> = offers(known).collect();
@@ -297,18 +297,18 @@ impl ScreenView for Audit {
             None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
         };
         let head = Head { title: "Waiting for you", right: &[], empty: "No decision is waiting." };
-        self.list(pen, questions, Panel::Questions, head, (known.questions.len() + open.len(), &waiting));
+        self.list(painter, questions, Panel::Questions, head, (known.questions.len() + open.len(), &waiting));
         let room = usize::from(grants.width).saturating_sub(4);
-        let standing = known.snapshot.map_or(&[] as &[GrantNow], |snapshot| &snapshot.grants);
+        let standing = known.snapshot.map_or(&[] as &[GrantState], |snapshot| &snapshot.grants);
         let revokes = [("x revokes".to_owned(), Role::TextDim)];
-        let right: &[Piece] = if standing.is_empty() { &[] } else { &revokes };
+        let right: &[StyledText] = if standing.is_empty() { &[] } else { &revokes };
         let head = Head { title: "Standing approvals", right, empty: "None: each action asks separately." };
         let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
-        self.list(pen, grants, Panel::Grants, head, (standing.len(), &grant));
+        self.list(painter, grants, Panel::Grants, head, (standing.len(), &grant));
         let past = decisions(known);
         let head = Head { title: "Decisions", right: &[], empty: "No decisions yet." };
         let decision = |at: usize| past.get(at).map(|call| decision_row(call));
-        self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
+        self.list(painter, decided, Panel::Decisions, head, (past.len(), &decision));
         // The label mentions `f` when new entries do not arrive by themselves.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
         let keys = if known.replayed() { String::new() } else { format!(" · v checks it · e exports{still}") };
@@ -321,10 +321,10 @@ impl ScreenView for Audit {
         let head = Head { title: "Audit log", right: &right, empty };
         let fitting = self.fitting();
         let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
-        self.list(pen, trail_area, Panel::Trail, head, (fitting.len(), &entry));
+        self.list(painter, trail_area, Panel::Trail, head, (fitting.len(), &entry));
         let at = self.selected(Panel::Trail).min(fitting.len().saturating_sub(1));
         if let Some(told) = fitting.get(at) {
-            self.tell(pen, trail_area, told);
+            self.tell(painter, trail_area, told);
         }
     }
 

@@ -15,7 +15,7 @@ use super::tools::Tools;
 use super::trade::Trade;
 use super::{Heard, ScreenId, ScreenView, Wish, holder};
 use crate::keymap::{Action, Key};
-use crate::pen::Pen;
+use crate::painter::Painter;
 use crate::state::model::*;
 use crate::theme::Theme;
 use crate::widgets::samples::{self, START_MILLIS};
@@ -80,7 +80,7 @@ fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
 fn drawn(screen: &dyn ScreenView, world: &World, area: Rect) -> String {
     let theme = Theme::load("dark", None).unwrap().0;
     let mut buffer = Buffer::empty(area);
-    screen.draw(&world.known(), &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+    screen.draw(&world.known(), &mut Painter { buffer: &mut buffer, theme: &theme }, area);
     let line = |cells: &[Cell]| cells.iter().map(Cell::symbol).collect::<String>();
     let rows = buffer.content.chunks(usize::from(area.width.max(1)));
     rows.map(|row| line(row).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
@@ -405,7 +405,7 @@ fn no_hostile_text_reaches_a_cell_of_these_screens() {
         for screen in &mut screens() {
             open(screen.as_mut(), &world);
             let mut buffer = Buffer::empty(AREA);
-            screen.draw(&world.known(), &mut Pen { buffer: &mut buffer, theme: &theme }, AREA);
+            screen.draw(&world.known(), &mut Painter { buffer: &mut buffer, theme: &theme }, AREA);
             for cell in &buffer.content {
                 assert!(!cell.symbol().chars().any(char::is_control), "{word:?} on {:?}", screen.id());
             }
@@ -443,7 +443,7 @@ proptest! {
         }
         let whole = Rect::new(0, 0, 210, 70);
         let mut buffer = Buffer::filled(whole, Cell::new("░"));
-        screen.draw(&world.known(), &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+        screen.draw(&world.known(), &mut Painter { buffer: &mut buffer, theme: &theme }, area);
         for position in whole.positions() {
             if !area.contains(position) {
                 prop_assert_eq!(buffer[position].symbol(), "░", "{:?} of {:?}", position, area);

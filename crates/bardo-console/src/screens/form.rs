@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::keymap::Key;
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::theme::Role;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, fit, width};
@@ -223,7 +223,7 @@ impl Form {
 
     /// Draws the fields, one per line, with a cursor in the focused one. If they do not all fit, the focused field
     /// stays in view, and the last line counts the others.
-    pub fn draw(&self, pen: &mut Pen<'_>, area: Rect, focused: bool) {
+    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect, focused: bool) {
         let labels = self.fields.iter().map(|field| width(&field.name)).max().unwrap_or(0) + 3;
         let first = self.first_shown(area.height);
         let shown = self.fields.iter().enumerate().skip(first).take(usize::from(area.height));
@@ -233,7 +233,7 @@ impl Form {
             let mark = if here { "▸ " } else { "  " };
             let name = format!("{}{}", field.name.replace('_', " "), if field.required { "*" } else { "" });
             let padding = " ".repeat(labels.saturating_sub(width(&name)));
-            let mut pieces: Vec<Piece> = vec![
+            let mut pieces: Vec<StyledText> = vec![
                 (mark.to_owned(), Role::BorderFocus),
                 (format!("{name}{padding}"), if here { Role::Title } else { Role::TextDim }),
             ];
@@ -264,16 +264,16 @@ impl Form {
                 }
             }
             let hidden = self.fields.len().saturating_sub(usize::from(area.height));
-            let right: Vec<Piece> = if hidden > 0 && row + 1 == area.height {
+            let right: Vec<StyledText> = if hidden > 0 && row + 1 == area.height {
                 vec![(format!("+ {hidden} more"), Role::TextDim)]
             } else {
                 Vec::new()
             };
-            pen.row(place, &cut(&pieces, usize::from(area.width)), &right);
+            painter.row(place, &cut(&pieces, usize::from(area.width)), &right);
         }
         if self.fields.is_empty() {
             rows(
-                pen,
+                painter,
                 area,
                 &wrapped(vec![Row::new("This tool takes no parameters.", Role::TextDim)], area.width.into()),
             );

@@ -14,9 +14,9 @@ use ratatui::layout::{Position, Rect};
 use super::filter::{Filter, since};
 use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::keymap::Action;
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
+use crate::state::call_details::named;
 use crate::state::feed::{CallSeen, Standing};
-use crate::state::story::named;
 use crate::theme::Role;
 use crate::widgets::CardKeys;
 use crate::widgets::chart::Range;
@@ -101,7 +101,7 @@ pub(super) struct Keys {
 pub(super) struct Listing<'a> {
     pub calls: Vec<&'a CallSeen>,
     pub selected: Option<CallId>,
-    pub filter: Vec<Piece>,
+    pub filter: Vec<StyledText>,
     pub expand: bool,
     /// Hints for the keys of the expanded card.
     pub keys: CardKeys,
@@ -148,16 +148,16 @@ impl Live {
     }
 
     /// Draws the focused panel over the whole area.
-    fn draw_alone(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect, listing: &Listing<'_>) {
+    fn draw_alone(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect, listing: &Listing<'_>) {
         match self.panel {
-            Panel::Activity => right::activity(pen, known, area, listing, true),
-            Panel::Price => right::price_chart(pen, known, area, self.range, true),
-            Panel::Equity => right::equity_chart(pen, known, area, self.range, true),
-            Panel::Events => right::framed_events(pen, known, area, true),
-            Panel::Waiting => left::questions(pen, known, area, self.keys(known)),
-            Panel::Limits => left::limits(pen, known, area, true),
-            Panel::Holding => left::holding(pen, known, area, true),
-            Panel::Thoughts => left::thinking(pen, known, area, true),
+            Panel::Activity => right::activity(painter, known, area, listing, true),
+            Panel::Price => right::price_chart(painter, known, area, self.range, true),
+            Panel::Equity => right::equity_chart(painter, known, area, self.range, true),
+            Panel::Events => right::framed_events(painter, known, area, true),
+            Panel::Waiting => left::questions(painter, known, area, self.keys(known)),
+            Panel::Limits => left::limits(painter, known, area, true),
+            Panel::Holding => left::holding(painter, known, area, true),
+            Panel::Thoughts => left::thinking(painter, known, area, true),
         }
     }
 
@@ -245,17 +245,17 @@ impl ScreenView for Live {
         ScreenId::Live
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let listing = self.listing(known, area);
         let keys = self.keys(known);
         if self.zoomed {
-            self.draw_alone(known, pen, area, &listing);
+            self.draw_alone(known, painter, area, &listing);
         } else if area.width >= WIDE && area.height >= TALL {
             let (left, middle, side) = columns(area);
-            left::draw(pen, known, left, keys);
-            right::draw(pen, known, &right::places(known, middle, side), &listing, self.range, keys.panel);
+            left::draw(painter, known, left, keys);
+            right::draw(painter, known, &right::places(known, middle, side), &listing, self.range, keys.panel);
         } else {
-            narrow(pen, known, area, &listing, keys);
+            narrow(painter, known, area, &listing, keys);
         }
     }
 
@@ -430,37 +430,37 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
     }
 }
 
-fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, keys: Keys) {
+fn narrow(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, keys: Keys) {
     let places = narrow_places(known, area);
-    left::face_line(pen, known, places.face);
+    left::face_line(painter, known, places.face);
     for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width), true)) {
-        pen.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
+        painter.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
     }
-    left::limit_line(pen, known, places.limits);
-    left::absence_lines(pen, known, places.away);
-    let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece], panel: Panel| {
+    left::limit_line(painter, known, places.limits);
+    left::absence_lines(painter, known, places.away);
+    let rule = |painter: &mut Painter<'_>, place: Rect, title: &str, right: &[StyledText], panel: Panel| {
         let role = if keys.panel == panel { Role::BorderFocus } else { Role::Border };
-        pen.rule(place, &[(title.to_owned(), Role::Title)], right, role);
+        painter.rule(place, &[(title.to_owned(), Role::Title)], right, role);
     };
     if !known.questions.is_empty() {
-        rule(pen, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
+        rule(painter, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
         for (at, place) in &places.questions {
             if let Some(question) = known.questions.get(*at) {
-                left::question(pen, known, *place, *at, question, true);
+                left::question(painter, known, *place, *at, question, true);
             }
         }
     }
-    rule(pen, places.title, "Activity", &listing.filter, Panel::Activity);
-    right::calls(pen, known, places.calls, listing);
+    rule(painter, places.title, "Activity", &listing.filter, Panel::Activity);
+    right::calls(painter, known, places.calls, listing);
     if places.events.height > 0 {
         let right = [("l full log".to_owned(), Role::TextDim)];
-        rule(pen, line(places.events, 0), "Events", &right, Panel::Events);
+        rule(painter, line(places.events, 0), "Events", &right, Panel::Events);
         let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
-        right::packed_events(pen, known, rest);
+        right::packed_events(painter, known, rest);
     }
 }
 
 /// Draws a text for an empty panel.
-pub(super) fn nothing(pen: &mut Pen<'_>, area: Rect, words: &str) {
-    pen.pieces(line(area, 0), &[(words.to_owned(), Role::TextDim)]);
+pub(super) fn nothing(painter: &mut Painter<'_>, area: Rect, words: &str) {
+    painter.pieces(line(area, 0), &[(words.to_owned(), Role::TextDim)]);
 }

@@ -6,7 +6,7 @@ use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list};
 use crate::format::time_of_day;
 use crate::keymap::Action;
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::state::line::{Level, Line};
 use crate::theme::Role;
 use crate::widgets::paint::cut;
@@ -93,13 +93,13 @@ impl ScreenView for Logs {
         ScreenId::Logs
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let title =
             [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", self.least.word()), Role::TextDim)];
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
         let filter = self.filter.label();
-        let right: [Piece; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
-        pen.frame(area, &title, &right, Role::BorderFocus);
+        let right: [StyledText; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
+        painter.frame(area, &title, &right, Role::BorderFocus);
         let inner = Self::inside(area);
         let room = usize::from(inner.height);
         let lines: Vec<&Line> = self.lines(known).collect();
@@ -115,10 +115,10 @@ impl ScreenView for Logs {
                 (one.text.to_string(), text),
                 (one.code.map(|code| format!("  {code}")).unwrap_or_default(), Role::TextDim),
             ];
-            pen.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
+            painter.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
         }
         if lines.is_empty() {
-            pen.pieces(line(inner, 0), &[(" No matching lines yet.".to_owned(), Role::TextDim)]);
+            painter.pieces(line(inner, 0), &[(" No matching lines yet.".to_owned(), Role::TextDim)]);
         }
     }
 

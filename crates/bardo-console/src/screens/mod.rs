@@ -24,15 +24,15 @@ use ratatui::layout::{Position, Rect};
 
 use self::filter::Filter;
 use super::keymap::{Action, Key};
-use super::pen::Pen;
+use super::painter::Painter;
 use super::state::away::Summary;
+use super::state::call_details;
 use super::state::feed::{CallSeen, Feed};
 use super::state::model::{Money, Page};
-use super::state::story;
 use super::widgets::Moment;
 use bardo_base::id::CallId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Found, Limits, PolicyNow, Ready, Snapshot};
+use bardo_session::handle::{Command, Found, Limits, PolicyState, Ready, Snapshot};
 use bardo_session::questions::Question;
 
 /// Identifier of a screen, in the order of the digits.
@@ -194,7 +194,7 @@ impl<'a> Known<'a> {
 
     /// Policy in force from the snapshot. Without a snapshot, as in a recording, it comes from the latest
     /// `limits:changed` event. `None` if unknown.
-    pub fn policy(&self) -> Option<&'a PolicyNow> {
+    pub fn policy(&self) -> Option<&'a PolicyState> {
         match self.snapshot {
             Some(snapshot) => Some(&snapshot.policy),
             None => self.feed.limits.as_ref().map(|told| &told.policy),
@@ -286,11 +286,11 @@ fn copied(call: &CallSeen) -> Wish {
 /// Copies the block explorer address of the newest transaction of a call, because a line may have no room for all of
 /// it. On a devnet the address is the console's own page, so the details of the call are opened instead.
 fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
-    let Some(link) = story::link(call, known.page) else {
+    let Some(link) = call_details::link(call, known.page) else {
         return vec![Wish::Notice(SafeText::clean("no transaction was sent", 60))];
     };
     let notice = Wish::Notice(SafeText::clean(&link, 200));
-    match link.starts_with(story::OWN_PAGES) {
+    match link.starts_with(call_details::OWN_PAGES) {
         true => vec![notice, Wish::OpenCall(call.call_id)],
         false => vec![Wish::Copy(link), notice],
     }
@@ -314,7 +314,7 @@ pub trait ScreenView: Debug + Send {
     fn id(&self) -> ScreenId;
 
     /// Draws the screen. Works at any size and shows where something does not fit.
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect);
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect);
 
     /// Handles an action of the page context. `area` is where the screen is drawn. `None` if the action has no meaning
     /// here and the caller may handle it.

@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::keymap::Action;
-use crate::pen::{Cell, Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, TableCell, line, styled_width};
 use crate::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
 use crate::theme::Role;
 use crate::widgets::figure::text;
@@ -293,7 +293,7 @@ impl NetworkScreen {
                     .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
                 // The bars use the space between the two texts. If there is too little, they share a line with the left
                 // text only.
-                let alone = columns.saturating_sub(pieces_width(&left.left));
+                let alone = columns.saturating_sub(styled_width(&left.left));
                 let room = alone.checked_sub(width(&told) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
                 let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
                 all.push(left.then(bars, Role::Chart).end(told, Role::TextDim));
@@ -339,7 +339,7 @@ impl NetworkScreen {
     }
 }
 
-fn token_row(pen: &mut Pen<'_>, chain: &ChainPage, at: usize, place: Rect) {
+fn token_row(painter: &mut Painter<'_>, chain: &ChainPage, at: usize, place: Rect) {
     let Some(token) = chain.tokens.get(at) else { return };
     let trend = chain.trends.get(&token.address).copied().unwrap_or_default();
     let (price, mark, role) = match (&token.price, trend) {
@@ -356,12 +356,12 @@ fn token_row(pen: &mut Pen<'_>, chain: &ChainPage, at: usize, place: Rect) {
     if let (true, Some(history)) = (room >= 8, chain.history.get(&token.address)) {
         pieces.push((sparkline(history.iter().copied(), room.min(48)), Role::Chart));
     }
-    pen.pieces(place, &cut(&pieces, usize::from(place.width)));
+    painter.pieces(place, &cut(&pieces, usize::from(place.width)));
 }
 
 /// Draws a pool. A gap within the fee is not profitable to close, so it is not highlighted; one above 2 % is marked
 /// bad.
-fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
+fn pool_row(painter: &mut Painter<'_>, pool: &PoolRow, place: Rect) {
     let version = match pool.version {
         PoolVersion::V2 => "V2",
         PoolVersion::V3 => "V3",
@@ -380,27 +380,27 @@ fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
     let mut cells = pool_cells(place, [&pair, &way, &price, &gap, &holds]);
     let roles = [Role::Text, Role::TextDim, Role::TextStrong, gap_role, Role::TextDim];
     cells.iter_mut().zip(roles).for_each(|(cell, role)| cell.role = role);
-    pen.cells(place, &cells);
+    painter.cells(place, &cells);
 }
 
 /// Cells of a pool row and of its heading.
-fn pool_cells(place: Rect, [pair, way, price, gap, holds]: [&str; 5]) -> [Cell; 5] {
+fn pool_cells(place: Rect, [pair, way, price, gap, holds]: [&str; 5]) -> [TableCell; 5] {
     let spare = place.width.saturating_sub(58).min(16);
     [
-        Cell::left(format!("  {pair}"), Role::TextDim, 14 + spare / 2),
-        Cell::left(way, Role::TextDim, 9),
-        Cell::right(price, Role::TextDim, 12 + spare / 2),
-        Cell::right(gap, Role::TextDim, 9),
-        Cell::right(holds, Role::TextDim, 8),
+        TableCell::left(format!("  {pair}"), Role::TextDim, 14 + spare / 2),
+        TableCell::left(way, Role::TextDim, 9),
+        TableCell::right(price, Role::TextDim, 12 + spare / 2),
+        TableCell::right(gap, Role::TextDim, 9),
+        TableCell::right(holds, Role::TextDim, 8),
     ]
 }
 
-fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
+fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
     if area.height < 2 || area.width < 4 {
         return Rect { width: 0, height: 0, ..area };
     }
     let (edge, mark) = if focused { (Role::BorderFocus, "▸ ") } else { (Role::Border, "") };
-    pen.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
+    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
     Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
 }
 
@@ -409,7 +409,7 @@ impl ScreenView for NetworkScreen {
         ScreenId::Network
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (chains, market, below) = self.plan(known, area);
         if !chains.is_empty() {
             let name = known
@@ -417,28 +417,30 @@ impl ScreenView for NetworkScreen {
                 .network
                 .as_ref()
                 .map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
-            let inner = framed(pen, chains, self.focus == Panel::Chains, &name, &[]);
-            rows(pen, inner, &wrapped(self.chain_rows(known, inner.width.into()), inner.width.into()));
+            let inner = framed(painter, chains, self.focus == Panel::Chains, &name, &[]);
+            rows(painter, inner, &wrapped(self.chain_rows(known, inner.width.into()), inner.width.into()));
         }
         if !market.is_empty() {
             let all = self.fitting(known);
             let visible = usize::from(market.height.saturating_sub(2));
             let offset = self.offset.min(all.len().saturating_sub(visible));
-            let mut right: Vec<Piece> = vec![(self.filter.label(), Role::TextDim)];
+            let mut right: Vec<StyledText> = vec![(self.filter.label(), Role::TextDim)];
             if all.len() > visible && visible > 0 {
                 right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
             }
-            let inner = framed(pen, market, self.focus == Panel::Markets, "Prices and pools", &right);
+            let inner = framed(painter, market, self.focus == Panel::Markets, "Prices and pools", &right);
             for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
                 let place = line(inner, at);
                 match row {
-                    Market::Chain(name) => drop(pen.pieces(
+                    Market::Chain(name) => drop(painter.pieces(
                         place,
                         &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
                     )),
-                    Market::Pools => pen.cells(place, &pool_cells(place, ["pool", "", "price", "off feed", "holds"])),
-                    Market::Token(chain, token) => token_row(pen, chain, *token, place),
-                    Market::Pool(pool) => pool_row(pen, pool, place),
+                    Market::Pools => {
+                        painter.cells(place, &pool_cells(place, ["pool", "", "price", "off feed", "holds"]))
+                    }
+                    Market::Token(chain, token) => token_row(painter, chain, *token, place),
+                    Market::Pool(pool) => pool_row(painter, pool, place),
                 }
             }
             if all.is_empty() {
@@ -447,14 +449,14 @@ impl ScreenView for NetworkScreen {
                 } else {
                     "No market data yet."
                 };
-                pen.text(line(inner, 0), inner.x, words, Role::TextDim);
+                painter.text(line(inner, 0), inner.x, words, Role::TextDim);
             }
         }
         if !below.is_empty() {
             let all = controls(known);
             let selected = self.control.min(all.len().saturating_sub(1));
             let right = [("Enter runs it".to_owned(), Role::TextDim)];
-            let inner = framed(pen, below, self.focus == Panel::Controls, "Devnet controls", &right);
+            let inner = framed(painter, below, self.focus == Panel::Controls, "Devnet controls", &right);
             let visible = usize::from(inner.height);
             let offset = (selected + 1).saturating_sub(visible);
             for (at, (index, (words, _))) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
@@ -462,12 +464,12 @@ impl ScreenView for NetworkScreen {
                 let role = if here { Role::Selection } else { Role::Text };
                 let mark = if here { "▸ " } else { "  " };
                 let hidden = all.len().saturating_sub(visible);
-                let more: Vec<Piece> = if hidden > 0 && at + 1 == inner.height {
+                let more: Vec<StyledText> = if hidden > 0 && at + 1 == inner.height {
                     vec![(format!("+ {hidden} more"), Role::TextDim)]
                 } else {
                     Vec::new()
                 };
-                pen.row(line(inner, at), &[(mark.to_owned(), Role::BorderFocus), (words.clone(), role)], &more);
+                painter.row(line(inner, at), &[(mark.to_owned(), Role::BorderFocus), (words.clone(), role)], &more);
             }
         }
     }

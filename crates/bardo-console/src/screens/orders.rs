@@ -8,13 +8,13 @@ use super::ask::{Ask, Asked, Way};
 use super::filter::{Filter, since};
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::keymap::{Action, Key};
-use crate::pen::{Pen, Piece, line};
-use crate::state::story::transaction_link;
+use crate::painter::{Painter, StyledText, line};
+use crate::state::call_details::transaction_link;
 use crate::theme::Role;
 use crate::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::widgets::order::OrderModel;
 use crate::widgets::paint::{Row, one_line, rows, wrapped};
-use crate::widgets::{self, CardKeys, Moment, Sheet};
+use crate::widgets::{self, CardKeys, CardView, Moment};
 use bardo_base::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use bardo_base::text::SafeText;
 use bardo_session::handle::Command;
@@ -131,10 +131,10 @@ impl Model {
         }
     }
 
-    fn draw(&self, pen: &mut Pen<'_>, area: Rect, now: Moment, keys: CardKeys) {
+    fn draw(&self, painter: &mut Painter<'_>, area: Rect, now: Moment, keys: CardKeys) {
         match self {
-            Self::Auction(model) => widgets::draw_with(model, pen, area, now, keys),
-            Self::Bridge(model) => widgets::draw_with(model, pen, area, now, keys),
+            Self::Auction(model) => widgets::draw_with(model, painter, area, now, keys),
+            Self::Bridge(model) => widgets::draw_with(model, painter, area, now, keys),
         }
     }
 
@@ -358,27 +358,27 @@ impl ScreenView for Orders {
         ScreenId::Orders
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let now = known.moment();
         let all = self.entries(known);
         let (list, details) = self.plan(all.len(), area);
         let open = all.iter().filter(|entry| entry.open()).count();
         let selected = self.row(&all);
         if list.height >= 2 && list.width >= 4 {
-            let right: [Piece; 1] = [(self.filter.label(), Role::TextDim)];
+            let right: [StyledText; 1] = [(self.filter.label(), Role::TextDim)];
             let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
-            pen.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
+            painter.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
             let inner = Rect { x: list.x + 1, y: list.y + 1, width: list.width - 2, height: list.height - 2 };
             let offset = (selected + 1).saturating_sub(usize::from(inner.height));
             for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
                 let place = line(inner, at);
                 if index == selected {
-                    pen.fill(place, Role::Selection);
-                    pen.text(place, place.x, "▸", Role::BorderFocus);
+                    painter.fill(place, Role::Selection);
+                    painter.text(place, place.x, "▸", Role::BorderFocus);
                 }
                 // One blank between the two marks, which may look alike.
                 let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
-                one_line(pen, place, Model::of(*entry).line(now), now);
+                one_line(painter, place, Model::of(*entry).line(now), now);
             }
             if all.is_empty() {
                 let words = if self.filter.stands() {
@@ -386,13 +386,13 @@ impl ScreenView for Orders {
                 } else {
                     "No orders yet. Auctions and bridge orders are listed here, open and past."
                 };
-                rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+                rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             }
             let visible = usize::from(inner.height);
             if all.len() > visible && visible > 0 {
                 let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
                 let below = line(list, list.height - 1);
-                pen.text(below, below.x + 2, &words, Role::TextDim);
+                painter.text(below, below.x + 2, &words, Role::TextDim);
             }
         }
         if let Some(entry) = all.get(selected) {
@@ -406,9 +406,9 @@ impl ScreenView for Orders {
                 let spare = details.height.saturating_sub(lines);
                 order.taller = usize::from(spare).min(MOST_TALLER);
             }
-            model.draw(pen, details, now, keys);
+            model.draw(painter, details, now, keys);
         } else {
-            pen.frame(details, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
+            painter.frame(details, &[("How orders work".to_owned(), Role::Title)], &[], Role::Border);
             let inner = Rect {
                 x: details.x + 2.min(details.width),
                 y: details.y + 1.min(details.height),
@@ -416,10 +416,10 @@ impl ScreenView for Orders {
                 height: details.height.saturating_sub(2),
             };
             let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
-            rows(pen, inner, &wrapped(told, inner.width.into()));
+            rows(painter, inner, &wrapped(told, inner.width.into()));
         }
         if let Some(ask) = &self.ask {
-            ask.draw(pen, area);
+            ask.draw(painter, area);
         }
     }
 

@@ -12,7 +12,7 @@ use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::format::{amount, dollars, grouped, short_address, whole_percents};
 use crate::keymap::{Action, Key};
-use crate::pen::{Cell, Pen, Piece, line};
+use crate::painter::{Painter, StyledText, TableCell, line};
 use crate::state::trades;
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -21,7 +21,7 @@ use crate::widgets::figure::left;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use bardo_base::text::{SafeText, width};
 use bardo_base::units::{TokenAmount, Usd};
-use bardo_session::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
+use bardo_session::handle::{AllowanceState, AllowancesState, Command, SilentToken, Snapshot};
 
 /// Height of the spending panel if only gas costs fit, in lines with the frame.
 const LEAST_SPENT: u16 = 4;
@@ -108,15 +108,15 @@ impl Portfolio {
         plan
     }
 
-    fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceNow> {
+    fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceState> {
         let all = self.allowances(known);
         all.get(self.selected.min(all.len().saturating_sub(1))).copied()
     }
 
     /// Allowances that match the filter.
-    fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceNow> {
+    fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceState> {
         let all = known.snapshot.map(|snapshot| snapshot.allowances.rows.as_slice()).unwrap_or_default();
-        let fits = |one: &&AllowanceNow| {
+        let fits = |one: &&AllowanceState| {
             let who = one.label.as_ref().map_or("", SafeText::as_str);
             self.filter.lets(&format!("{} {} {who} {}", one.symbol, one.chain, one.spender))
         };
@@ -198,7 +198,7 @@ fn notice(words: &str) -> Wish {
 }
 
 /// Note on an exact Permit2 allowance: it outlives an order that ends without a fill.
-fn for_orders(allowance: &AllowanceNow) -> Piece {
+fn for_orders(allowance: &AllowanceState) -> StyledText {
     match allowance.promised {
         Some(promised) if promised.is_zero() => ("  not needed by any order".to_owned(), Role::StateCare),
         Some(_) => ("  for signed orders".to_owned(), Role::TextDim),
@@ -207,7 +207,7 @@ fn for_orders(allowance: &AllowanceNow) -> Piece {
 }
 
 /// Amount that may be spent, as text.
-fn scope(allowance: &AllowanceNow) -> String {
+fn scope(allowance: &AllowanceState) -> String {
     if allowance.unlimited {
         return "any amount".to_owned();
     }
@@ -221,11 +221,11 @@ fn allowance_rows(known: &Known<'_>, area: Rect) -> usize {
 }
 
 /// Lists the tokens whose allowances could not be read in the last row. Returns the rest of the area.
-fn draw_silent(pen: &mut Pen<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
+fn draw_silent(painter: &mut Painter<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
     let Some(last) = area.height.checked_sub(1).filter(|_| !silent.is_empty()) else { return area };
     let names: Vec<String> = silent.iter().map(|token| format!("{} on {}", token.symbol, token.chain)).collect();
     let words = format!("? Unknown     {}", names.join(", "));
-    pen.row(line(area, last), &cut(&[(words, Role::StateCare)], area.width.into()), &[]);
+    painter.row(line(area, last), &cut(&[(words, Role::StateCare)], area.width.into()), &[]);
     Rect { height: last, ..area }
 }
 
@@ -258,19 +258,19 @@ fn shares(held: &[Held<'_>], whole: Option<Usd>) -> Vec<String> {
     percents.into_iter().map(|percent| percent.map(|percent| format!("{percent} %")).unwrap_or_default()).collect()
 }
 
-fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
+fn framed(painter: &mut Painter<'_>, area: Rect, focused: bool, title: &str, right: &[StyledText]) -> Rect {
     if area.height < 2 || area.width < 4 {
         return Rect { width: 0, height: 0, ..area };
     }
     let edge = if focused { Role::BorderFocus } else { Role::Border };
     // The mark shows the focus without relying on colour.
     let mark = if focused { "▸ " } else { "" };
-    pen.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
+    painter.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
     Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
 }
 
 /// Label such as `3–12 of 40` for the rows in view; empty if all of them are.
-fn range_words(offset: usize, visible: usize, count: usize) -> Vec<Piece> {
+fn range_words(offset: usize, visible: usize, count: usize) -> Vec<StyledText> {
     if count <= visible || visible == 0 {
         return Vec::new();
     }
@@ -278,12 +278,12 @@ fn range_words(offset: usize, visible: usize, count: usize) -> Vec<Piece> {
 }
 
 impl Portfolio {
-    fn draw_holdings(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw_holdings(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let focused = self.focus == Panel::Holdings;
         let Some(snapshot) = known.snapshot else {
-            let inner = framed(pen, area, focused, "Holding", &[]);
+            let inner = framed(painter, area, focused, "Holding", &[]);
             let words = if known.replayed() { "Not in this recording." } else { "Not known yet." };
-            rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+            rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
         };
         // Holdings without a price are not counted, so the total is a lower bound.
@@ -296,7 +296,7 @@ impl Portfolio {
         // The lower edge is the next panel's upper one, so the title shows the range of rows.
         let shown = range_words(offset, visible, all.len());
         let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
-        let inner = framed(pen, area, focused, &title, &right);
+        let inner = framed(painter, area, focused, &title, &right);
         let parts = shares(&all, snapshot.equity);
         for (at, (row, part)) in (0..inner.height).zip(all.iter().zip(parts).skip(offset)) {
             let place = line(inner, at);
@@ -307,32 +307,32 @@ impl Portfolio {
                         (format!("  #{}", grouped(&block.to_string())), Role::TextDim),
                     ];
                     let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
-                    pen.row(place, &cut(&left, usize::from(inner.width)), &right);
+                    painter.row(place, &cut(&left, usize::from(inner.width)), &right);
                 }
                 Held::Token(symbol, held, value) => {
                     let worth =
                         value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
                     let room = inner.width.saturating_sub(8 + 14 + 6 + 3).max(8);
                     let cells = [
-                        Cell::left(symbol.as_str(), Role::Text, 8),
-                        Cell::right(amount(*held, 6), Role::TextStrong, room.min(26)),
-                        Cell::right(worth.0, worth.1, 14),
-                        Cell::right(part, Role::TextDim, 5),
+                        TableCell::left(symbol.as_str(), Role::Text, 8),
+                        TableCell::right(amount(*held, 6), Role::TextStrong, room.min(26)),
+                        TableCell::right(worth.0, worth.1, 14),
+                        TableCell::right(part, Role::TextDim, 5),
                     ];
-                    pen.cells(place, &cells);
+                    painter.cells(place, &cells);
                 }
             }
         }
         if all.is_empty() {
             let words = if self.filter.stands() { "nothing matches the filter" } else { "no holdings" };
-            pen.text(line(inner, 0), inner.x, words, Role::TextDim);
+            painter.text(line(inner, 0), inner.x, words, Role::TextDim);
         }
     }
 
-    fn draw_allowances(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw_allowances(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let focused = self.focus == Panel::Allowances;
-        let none = AllowancesNow::default();
-        let AllowancesNow { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let none = AllowancesState::default();
+        let AllowancesState { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
         let all = self.allowances(known);
         let visible = allowance_rows(known, area);
         let selected = self.selected.min(all.len().saturating_sub(1));
@@ -341,8 +341,8 @@ impl Portfolio {
         let keys = if known.watch_only || known.replayed() { "" } else { "x revokes" };
         let right = if count.is_empty() { vec![(keys.to_owned(), Role::TextDim)] } else { count };
         let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
-        let inner = framed(pen, area, focused, &format!("Allowances {}{of}", all.len()), &right);
-        let inner = draw_silent(pen, inner, silent);
+        let inner = framed(painter, area, focused, &format!("Allowances {}{of}", all.len()), &right);
+        let inner = draw_silent(painter, inner, silent);
         if all.is_empty() {
             let words = match known.snapshot {
                 Some(_) if !every.is_empty() => "No allowance matches the filter.",
@@ -351,7 +351,7 @@ impl Portfolio {
                 None if known.replayed() => "Not in this recording.",
                 None => "Not known yet.",
             };
-            rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+            rows(painter, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
         }
         for (at, (index, allowance)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
@@ -375,21 +375,21 @@ impl Portfolio {
                 (format!("{way}{until}"), Role::TextDim),
                 for_orders(allowance),
             ];
-            let right: Vec<Piece> = vec![(allowance.chain.to_string(), Role::TextDim)];
+            let right: Vec<StyledText> = vec![(allowance.chain.to_string(), Role::TextDim)];
             let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);
-            pen.row(line(inner, at), &cut(&pieces, room), &right);
+            painter.row(line(inner, at), &cut(&pieces, room), &right);
         }
     }
 
-    fn draw_curve(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw_curve(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         if area.height < 2 || area.width < 4 {
             return;
         }
         let model = super::live::equity_model(known, self.range);
         let title = format!("Equity {}  [ ] range", self.range.words());
         let newest = model.newest(moment(known));
-        let inner = framed(pen, area, self.focus == Panel::Curve, &title, &newest);
-        chart::draw(&model, pen, inner, moment(known));
+        let inner = framed(painter, area, self.focus == Panel::Curve, &title, &newest);
+        chart::draw(&model, painter, inner, moment(known));
     }
 }
 
@@ -398,19 +398,19 @@ impl ScreenView for Portfolio {
         ScreenId::Portfolio
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let plan = self.plan(known, area);
-        self.draw_holdings(known, pen, plan.holdings);
+        self.draw_holdings(known, painter, plan.holdings);
         if !plan.allowances.is_empty() {
-            self.draw_allowances(known, pen, plan.allowances);
+            self.draw_allowances(known, painter, plan.allowances);
         }
-        self.draw_curve(known, pen, plan.curve);
+        self.draw_curve(known, painter, plan.curve);
         if !plan.gas.is_empty() {
-            let inner = framed(pen, plan.gas, false, "Spent", &[]);
-            rows(pen, inner, &plan.spent);
+            let inner = framed(painter, plan.gas, false, "Spent", &[]);
+            rows(painter, inner, &plan.spent);
         }
         if let Some(ask) = &self.ask {
-            ask.draw(pen, area);
+            ask.draw(painter, area);
         }
     }
 

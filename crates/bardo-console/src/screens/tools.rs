@@ -10,7 +10,7 @@ use super::filter::Filter;
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
 use crate::keymap::{Action, Key};
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::theme::Role;
 use crate::widgets::paint::{Row, cut, rows, wrapped};
 use crate::widgets::sprite::phase_words;
@@ -255,7 +255,7 @@ impl ScreenView for Tools {
         ScreenId::Tools
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         let (list, details) = self.plan(area);
         let entries = self.entries(known);
         let tool = self.selected(known);
@@ -264,11 +264,11 @@ impl ScreenView for Tools {
             let title = format!("{}Tools {}", if self.form.is_none() { "▸ " } else { "" }, self.tools(known).len());
             let edge = if self.form.is_none() { Role::BorderFocus } else { Role::Border };
             let filter = (format!("{} · ", self.filter.label()), Role::TextDim);
-            let right: Vec<Piece> = match known.replayed() {
+            let right: Vec<StyledText> = match known.replayed() {
                 true => Vec::new(),
                 false => vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)],
             };
-            pen.frame(list, &[(title, Role::Title)], &right, edge);
+            painter.frame(list, &[(title, Role::Title)], &right, edge);
             let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
             let here = entries
                 .iter()
@@ -278,7 +278,7 @@ impl ScreenView for Tools {
                 let place = line(inner, at);
                 match entry {
                     Entry::Category(name, count) => {
-                        pen.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
+                        painter.pieces(place, &[(format!("{name} "), Role::Title), (count.to_string(), Role::TextDim)]);
                     }
                     Entry::Tool(one) => {
                         let chosen = here == Some(index);
@@ -295,7 +295,7 @@ impl ScreenView for Tools {
                             (column(one.name.as_str(), room), role),
                             (format!(" {}", may.0), may.1),
                         ];
-                        pen.pieces(place, &cut(&pieces, usize::from(place.width)));
+                        painter.pieces(place, &cut(&pieces, usize::from(place.width)));
                     }
                 }
             }
@@ -306,12 +306,12 @@ impl ScreenView for Tools {
                     (true, false) => "No tools in this set.",
                     (false, _) => "Not known yet.",
                 };
-                pen.text(line(inner, 0), inner.x, words, Role::TextDim);
+                painter.text(line(inner, 0), inner.x, words, Role::TextDim);
             }
             if entries.len() > usize::from(inner.height) && inner.height > 0 {
                 let words = format!(" {}–{} of {} ", offset + 1, offset + usize::from(inner.height), entries.len());
                 let below = line(list, list.height - 1);
-                pen.text(below, below.x + 2, &words, Role::TextDim);
+                painter.text(below, below.x + 2, &words, Role::TextDim);
             }
         }
         if details.height < 2 || details.width < 4 {
@@ -322,19 +322,19 @@ impl ScreenView for Tools {
         let edge = if focused { Role::BorderFocus } else { Role::Border };
         let words = if focused { "Enter runs · Esc back" } else { "Enter opens its form" };
         let mark = if focused { "▸ " } else { "" };
-        pen.frame(details, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
+        painter.frame(details, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
         let mut inner =
             Rect { x: details.x + 2, y: details.y + 1, width: details.width - 4, height: details.height - 2 };
         let body = match (&self.form, tool) {
             (Some(form), _) => {
                 let height = form.lines().min(inner.height / 2);
-                form.draw(pen, Rect { height, ..inner }, true);
+                form.draw(painter, Rect { height, ..inner }, true);
                 let help = match &self.remark {
                     Some(remark) => (format!("! {remark}"), Role::StateBad),
                     None => (form.help().to_string(), Role::TextDim),
                 };
                 let place = Rect { y: inner.y + height, height: 2.min(inner.height - height), ..inner };
-                rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
+                rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                 let used = (height + 3).min(inner.height);
                 inner = Rect { y: inner.y + used, height: inner.height - used, ..inner };
                 self.answer_rows()
@@ -344,7 +344,7 @@ impl ScreenView for Tools {
         };
         let body = wrapped(body, inner.width.into());
         let offset = self.offset.min(body.len().saturating_sub(usize::from(inner.height)));
-        rows(pen, inner, body.get(offset..).unwrap_or(&[]));
+        rows(painter, inner, body.get(offset..).unwrap_or(&[]));
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {

@@ -17,7 +17,7 @@ use quote::says_an_amount;
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
 use crate::keymap::{Action, Key};
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::state::feed::CallSeen;
 use crate::state::model::Money;
 use crate::theme::Role;
@@ -264,14 +264,14 @@ impl ScreenView for Trade {
         ScreenId::Trade
     }
 
-    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    fn draw(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         if known.replayed() {
-            pen.frame(area, &[("Trade".to_owned(), Role::Title)], &[], Role::Border);
-            pen.text(line(area, 1), area.x + 2, "Nothing can be traded in a recording.", Role::TextDim);
+            painter.frame(area, &[("Trade".to_owned(), Role::Title)], &[], Role::Border);
+            painter.text(line(area, 1), area.x + 2, "Nothing can be traded in a recording.", Role::TextDim);
             return;
         }
         let (list, form_area, answer) = self.plan(area);
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<StyledText> = Vec::new();
         let tabs = self.tabs(list.width);
         let shown = tabs.len();
         for (at, word) in tabs {
@@ -282,18 +282,18 @@ impl ScreenView for Trade {
         if shown < self.tools.len() {
             pieces.push((format!(" + {} more", self.tools.len() - shown), Role::TextDim));
         }
-        pen.pieces(list, &cut(&pieces, usize::from(list.width)));
+        painter.pieces(list, &cut(&pieces, usize::from(list.width)));
         if form_area.height >= 2 && form_area.width >= 4 {
             let edge = if self.typing { Role::BorderFocus } else { Role::Border };
             let title = self.tools.get(self.chosen).map_or("Trade".to_owned(), |name| widgets::plain::tool_word(name));
             let keys = if self.typing { "Tab next · Esc leaves" } else { "Enter types · ← → tool" };
-            pen.frame(form_area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
+            painter.frame(form_area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
             let (fields, button) = self.inside(form_area);
             match self.form() {
                 Some(form) => {
-                    form.draw(pen, fields, self.typing);
+                    form.draw(painter, fields, self.typing);
                     if form_area.height > 7 {
-                        self.draw_choices(known, pen, Self::choices_line(fields, button));
+                        self.draw_choices(known, painter, Self::choices_line(fields, button));
                     }
                     let help = match &self.remark {
                         Some(remark) => (format!("! {remark}"), Role::StateBad),
@@ -301,21 +301,21 @@ impl ScreenView for Trade {
                     };
                     let place = Self::help_place(fields, button, form_area);
                     if form_area.height > 6 {
-                        rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
+                        rows(painter, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                     }
                     let words = match (self.writes(known), self.can_be_done(known)) {
                         (false, _) => "[ Run ]",
                         (true, false) => "[ Preview ]",
                         (true, true) => "[ Decide… ]",
                     };
-                    pen.pieces(button, &[(words.to_owned(), Role::Key), (" Enter".to_owned(), Role::TextDim)]);
+                    painter.pieces(button, &[(words.to_owned(), Role::Key), (" Enter".to_owned(), Role::TextDim)]);
                 }
                 None => {
-                    pen.text(line(fields, 0), fields.x, "The tools are not known yet.", Role::TextDim);
+                    painter.text(line(fields, 0), fields.x, "The tools are not known yet.", Role::TextDim);
                 }
             }
         }
-        self.draw_answer(known, pen, answer);
+        self.draw_answer(known, painter, answer);
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, _area: Rect) -> Option<Vec<Wish>> {

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::feed::{Feed, Standing};
 use super::model::Page;
-use super::{LEAST, Layer, State, story};
+use super::{LEAST, Layer, State, call_details};
 use crate::format::short_hash;
 use crate::keymap::{self, Action, Context};
 use crate::screens::Known;
@@ -194,7 +194,7 @@ impl State {
                     Standing::Waiting if passes => "goes ahead unless you refuse",
                     _ => standing.mark().1,
                 };
-                lines.push(format!("{}, {how}", story::named(call)));
+                lines.push(format!("{}, {how}", call_details::named(call)));
             }
         }
         for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {

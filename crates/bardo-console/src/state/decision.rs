@@ -16,7 +16,7 @@ use bardo_base::fabric::CheckOutcome;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
-use bardo_session::questions::{About, ActionAsked, AnswerKind, Confirmation, OperatorAnswer, Question};
+use bardo_session::questions::{About, ActionRequest, AnswerKind, Confirmation, OperatorAnswer, Question};
 
 /// Guard time for which a request must be on the screen without a keystroke before a key acts, in milliseconds.
 pub const GUARD_MILLIS: u64 = 500;
@@ -536,14 +536,14 @@ fn is_no_worse(shown: &Question, now: &Question) -> bool {
     let of_question = |question: &Question| {
         (question.number, question.revision, question.golem_id.clone(), question.call_id, question.money)
     };
-    let parties = |action: &ActionAsked| -> BTreeSet<_> {
+    let parties = |action: &ActionRequest| -> BTreeSet<_> {
         action.places.iter().map(|place| (place.part, place.address, place.first_seen)).collect()
     };
-    let unlimited = |action: &ActionAsked| -> BTreeSet<_> {
+    let unlimited = |action: &ActionRequest| -> BTreeSet<_> {
         let unlimited = action.allowances.iter().filter(|one| one.unlimited);
         unlimited.map(|one| (one.spender, one.symbol.clone())).collect()
     };
-    let failing = |action: &ActionAsked| -> BTreeSet<_> {
+    let failing = |action: &ActionRequest| -> BTreeSet<_> {
         action.checks.iter().filter(|one| one.outcome != CheckOutcome::Passed).map(|one| one.check).collect()
     };
     of_question(shown) == of_question(now)

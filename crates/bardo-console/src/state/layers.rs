@@ -5,12 +5,12 @@ mod pointer;
 
 use crossterm::event::KeyCode;
 
+use super::call_details::CallDetails;
 use super::complete::{self, Candidate};
 use super::decision::{Decision, GUARD_MILLIS, Taken};
 use super::feed::Standing;
 use super::field::Field;
 use super::prompt::{self, Entry, Meant};
-use super::story::Story;
 use super::{Effect, Frozen, NO_DECISION, QUESTION_MILLIS, STORY_TICKET, State};
 use crate::keymap::{Action, Context, Key};
 use crate::screens::ScreenId;
@@ -18,7 +18,7 @@ use crate::widgets::decision::ends_words;
 use bardo_base::id::CallId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
+use bardo_session::handle::{Command, LeaveMode, Query, ReplayControl, ReplayState};
 use bardo_session::market::Money;
 use bardo_session::questions::OFFER_NUMBER;
 
@@ -54,7 +54,7 @@ pub enum Layer {
         told: Option<SafeText>,
     },
     /// Details of a call.
-    Story(Box<Story>),
+    CallDetails(Box<CallDetails>),
     /// Command palette with its search.
     Palette {
         /// Text to search for.
@@ -91,7 +91,7 @@ impl Layer {
             Self::Decision(decision) if decision.typing() => Context::Typing,
             Self::Decision(_) => Context::Decision,
             Self::Hold { .. } => Context::Hold,
-            Self::Story(_) => Context::Story,
+            Self::CallDetails(_) => Context::CallDetails,
             Self::Palette { .. } => Context::Typing,
             Self::Confirm { .. } => Context::Confirm,
         }
@@ -134,7 +134,7 @@ impl State {
         match self.layers.last_mut() {
             Some(Layer::Decision(decision)) => drop(decision.act(Action::Redraw, now, 1)),
             Some(Layer::Quit { since, .. } | Layer::Hold { since, .. } | Layer::Confirm { since, .. }) => *since = now,
-            Some(Layer::Help { .. } | Layer::Story(_) | Layer::Palette { .. }) | None => {}
+            Some(Layer::Help { .. } | Layer::CallDetails(_) | Layer::Palette { .. }) | None => {}
         }
     }
 
@@ -240,7 +240,7 @@ impl State {
 
     /// Seeks a recording by [`SCRUB_PERCENT`] in either direction, but at least by one event.
     fn scrub(&self, on: bool) -> Vec<Effect> {
-        let Some(ReplayNow { told, of, .. }) = self.replay else { return Vec::new() };
+        let Some(ReplayState { told, of, .. }) = self.replay else { return Vec::new() };
         let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
         let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
         let percent = match on {
@@ -461,16 +461,16 @@ impl State {
                 Action::Back => drop(self.layers.pop()),
                 _ => {}
             },
-            Some(Layer::Story(story)) => match action {
+            Some(Layer::CallDetails(call_details)) => match action {
                 Action::Back => drop(self.layers.pop()),
                 Action::Copy => {
-                    let text = story.json(&self.feed);
+                    let text = call_details.json(&self.feed);
                     self.say("copied");
                     return vec![Effect::Copy(text)];
                 }
                 Action::Explorer => {
-                    let call = self.feed.call(story.call_id);
-                    return match call.and_then(|call| super::story::link(call, &self.page)) {
+                    let call = self.feed.call(call_details.call_id);
+                    return match call.and_then(|call| super::call_details::link(call, &self.page)) {
                         Some(link) => {
                             self.say(&link);
                             vec![Effect::Copy(link)]
@@ -481,7 +481,7 @@ impl State {
                         }
                     };
                 }
-                _ => story.scroll(action, rows),
+                _ => call_details.scroll(action, rows),
             },
             Some(Layer::Quit { since, picked }) => {
                 // Every keystroke restarts the guard time.
@@ -616,7 +616,7 @@ impl State {
     }
 
     pub(super) fn open_story(&mut self, call_id: CallId) -> Vec<Effect> {
-        self.layers.push(Layer::Story(Box::new(Story::new(call_id))));
+        self.layers.push(Layer::CallDetails(Box::new(CallDetails::new(call_id))));
         let query = Query::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
         vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
     }

@@ -4,6 +4,7 @@
 
 mod asked;
 pub mod away;
+pub mod call_details;
 mod complete;
 pub mod decision;
 pub mod feed;
@@ -14,7 +15,6 @@ pub mod model;
 mod news;
 mod prompt;
 mod secret;
-pub mod story;
 pub mod trades;
 pub mod trail;
 mod watch;
@@ -29,7 +29,7 @@ use crate::screens::{Known, ScreenId, Screens, Wish};
 pub use away::Away;
 use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
-use bardo_session::handle::{Command, Farewell, LeaveMode, News, Ready, ReplayNow, Sent, Snapshot};
+use bardo_session::handle::{Command, LeaveMode, News, Ready, ReplayState, Sent, SessionSummary, Snapshot};
 use bardo_session::questions::Question;
 pub use complete::Candidate;
 use feed::Feed;
@@ -211,7 +211,7 @@ pub struct State {
     /// Description of the session: Golem, tools, chains.
     pub ready: Option<Box<Ready>>,
     /// Position in the recording, if one is played.
-    pub replay: Option<ReplayNow>,
+    pub replay: Option<ReplayState>,
     /// Screen in front.
     pub screen: ScreenId,
     /// All screens by id.
@@ -229,7 +229,7 @@ pub struct State {
     /// Detection of the operator's absence, with the last summary.
     pub away: Away,
     /// Session summary, once the session has ended.
-    pub farewell: Option<Box<Farewell>>,
+    pub session_summary: Option<Box<SessionSummary>>,
     /// Set once the session was asked to end.
     pub leaving: bool,
     focused_at: u64,
@@ -271,7 +271,7 @@ impl State {
             said_at: None,
             alerts: VecDeque::new(),
             away: Away::new(now_millis),
-            farewell: None,
+            session_summary: None,
             leaving: false,
             focused_at: 0,
             history_asked: false,
@@ -364,7 +364,7 @@ impl State {
             }
             Input::News(news) => self.news(*news),
             Input::SessionGone => {
-                if self.leaving || self.farewell.is_some() {
+                if self.leaving || self.session_summary.is_some() {
                     return vec![Effect::Quit];
                 }
                 self.page.fault = Some(SafeText::clean("the session has ended; q leaves", 60));

@@ -79,12 +79,12 @@ impl State {
                 }
             }
             News::Found { ticket: STORY_TICKET, found } => {
-                if let Some(Layer::Story(story)) = self.layers.last_mut() {
-                    story.trail = Some(found);
+                if let Some(Layer::CallDetails(call_details)) = self.layers.last_mut() {
+                    call_details.trail = Some(found);
                 }
             }
             News::Found { ticket, found } => return self.hear(ticket, Heard::Found(found)),
-            News::Told { done, words } => {
+            News::CommandResult { done, words } => {
                 if let (false, Some(Layer::Hold { told, .. })) = (done, self.layers.last_mut()) {
                     *told = Some(words.clone());
                 }
@@ -92,8 +92,8 @@ impl State {
                 self.say(&format!("{mark}{words}"));
             }
             News::Replay(now) => self.replay = Some(now),
-            News::Left(farewell) => {
-                self.farewell = Some(farewell);
+            News::Left(session_summary) => {
+                self.session_summary = Some(session_summary);
                 return vec![Effect::Quit];
             }
         }

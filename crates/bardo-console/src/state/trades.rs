@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::call_details::word;
 use super::feed::{CallSeen, Feed};
-use super::story::word;
 use bardo_base::chains::{DEVNET_BASE, DEVNET_ETHEREUM, known};
 use bardo_base::fabric::{Event, EventKind, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate, TxState};
 use bardo_base::format::utc;

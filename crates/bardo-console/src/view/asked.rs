@@ -13,7 +13,7 @@ use crate::state::{Input, Layer, State};
 use bardo_base::fabric::{CheckOutcome, Finding, SafetyCheck};
 use bardo_base::model::Check;
 use bardo_session::handle::News;
-use bardo_session::questions::{About, AllowanceAfter, Change, OrderTold, Part, Place, Question, RawCall, ToRead};
+use bardo_session::questions::{About, AllowanceAfter, Change, OrderDetails, Part, Place, Question, RawCall, ToRead};
 
 /// Number of items in each part of a request.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
         raw.extend([one.purpose.to_string(), one.to.to_string(), one.value_wei.clone(), one.data.clone()]);
         raw.extend(one.signs.iter().map(ToString::to_string));
     }
-    action.order = (sizes.fields > 0).then(|| OrderTold {
+    action.order = (sizes.fields > 0).then(|| OrderDetails {
         kind: text("kindq"),
         usable_until: 1_700_000_200,
         fields: (0..sizes.fields).map(|at| (text(&name("key", at, 3)), text(&name("val", at, sizes.long)))).collect(),

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::pen::{Pen, line};
+use crate::painter::{Painter, line};
 use crate::state::State;
 use crate::theme::Role;
 use crate::widgets::paint::{Row, rows, wrapped};
@@ -11,7 +11,7 @@ use bardo_session::market::Money;
 const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 
 /// Draws the boot view with the steps so far.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
+pub(super) fn draw(painter: &mut Painter<'_>, state: &State, body: Rect) {
     let margin = if body.width >= 80 { 4 } else { 1 };
     let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
     let page = &state.page;
@@ -37,7 +37,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
     let told = wrapped(told, usize::from(body.width));
     let lines = u16::try_from(told.len()).unwrap_or(2);
     let words = Rect { y: body.y + 1.min(body.height), height: body.height.saturating_sub(1).min(lines), ..body };
-    rows(pen, words, &told);
+    rows(painter, words, &told);
     let above = (lines + 2).min(body.height);
     let list = Rect { y: body.y + above, height: body.height - above, ..body };
     let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));
@@ -59,11 +59,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
             (step.step.to_string(), if over { Role::TextDim } else { Role::Text }),
             (format!("  {}", step.detail), Role::TextDim),
         ];
-        pen.pieces(line(list, row), &pieces);
+        painter.pieces(line(list, row), &pieces);
         row += 1;
     }
     if let Some(fault) = &page.fault {
-        pen.pieces(line(list, row), &[("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)]);
+        painter.pieces(line(list, row), &[("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)]);
     }
 }
 

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::keymap::{self, Action, Context};
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::state::State;
 use crate::state::field::Field;
 use crate::state::model::Money;
@@ -12,7 +12,7 @@ use crate::widgets::dialog::{middle, open};
 use crate::widgets::paint::{self, Row};
 use bardo_base::text::{SafeText, width};
 
-fn titled(words: &str) -> Vec<Piece> {
+fn titled(words: &str) -> Vec<StyledText> {
     vec![(words.to_owned(), Role::Title)]
 }
 
@@ -22,7 +22,7 @@ fn keys_of(row: &keymap::Row) -> String {
 }
 
 /// Draws the active keys and their effects, then the display terms beside those of the documents.
-pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
+pub(super) fn help(painter: &mut Painter<'_>, state: &State, area: Rect, offset: usize, of: Context) {
     let here = |row: &keymap::Row| match row.context {
         Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
         _ => row.help,
@@ -30,13 +30,13 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
     let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
     // Each list has its own columns, so that a long term does not widen the list of keys.
-    let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
+    let mut rows: Vec<Vec<StyledText>> = listed(&keys, Role::Key);
     rows.push(Vec::new());
     rows.push(vec![("Terms on screen and in documents, code and logs".to_owned(), Role::Title)]);
     let turned: Vec<(String, &str)> =
         words.iter().map(|(document, screen)| ((*screen).to_owned(), &**document)).collect();
     rows.extend(listed(&turned, Role::TextStrong));
-    let widest = rows.iter().map(|row| pieces_width(row)).max().unwrap_or(0);
+    let widest = rows.iter().map(|row| styled_width(row)).max().unwrap_or(0);
     let place = middle(area, widest + 4, rows.len() + 3);
     // Frame, and the line that says how to close the help.
     let room = usize::from(place.height).saturating_sub(3);
@@ -46,15 +46,15 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
     } else {
         Vec::new()
     };
-    let inner = open(pen, place, &titled("Keys and terms"), &more);
+    let inner = open(painter, place, &titled("Keys and terms"), &more);
     for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
-        pen.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
+        painter.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
     }
-    choices(pen, state, inner, Context::Help);
+    choices(painter, state, inner, Context::Help);
 }
 
 /// Rows of two columns: term and description.
-fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
+fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<StyledText>> {
     let column = rows.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
     let row = |(word, about): &(String, &str)| {
         let padding = " ".repeat(column.saturating_sub(width(word)) + 2);
@@ -87,41 +87,41 @@ fn is_answer(row: &keymap::Row, context: Context) -> bool {
     row.context == context && !row.hint.is_empty() && row.action != Action::Help
 }
 
-fn answers(state: &State, context: Context) -> Vec<Piece> {
+fn answers(state: &State, context: Context) -> Vec<StyledText> {
     state.keys.rows(context).filter(|row| is_answer(row, context)).flat_map(super::hint).collect()
 }
 
-fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
-    pen.pieces(line(inner, inner.height.saturating_sub(1)), &answers(state, context));
+fn choices(painter: &mut Painter<'_>, state: &State, inner: Rect, context: Context) {
+    painter.pieces(line(inner, inner.height.saturating_sub(1)), &answers(state, context));
 }
 
 /// Draws a dialog with rows, and below them its answers, in as many lines as they need.
-fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
-    let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
-    let widest = widest.max(pieces_width(&answers(state, context)));
+fn sheet(painter: &mut Painter<'_>, state: &State, area: Rect, title: &[StyledText], rows: Vec<Row>, context: Context) {
+    let widest = rows.iter().map(|row| styled_width(&row.left)).max().unwrap_or(0).max(styled_width(title) + 4);
+    let widest = widest.max(styled_width(&answers(state, context)));
     let columns = (widest + 4).clamp(44, 76);
     let room = columns.min(usize::from(area.width)).saturating_sub(4);
     let choices = answer_lines(state, context, room);
     let wrapped = paint::wrapped(rows, room);
     let place = middle(area, columns, wrapped.len() + choices.len() + 3);
-    let inner = open(pen, place, title, &[]);
+    let inner = open(painter, place, title, &[]);
     let lines = u16::try_from(choices.len()).unwrap_or(u16::MAX);
     let body = Rect { height: inner.height.saturating_sub(lines + 1), ..inner };
-    paint::rows(pen, body, &wrapped);
+    paint::rows(painter, body, &wrapped);
     let first = inner.height.saturating_sub(lines);
     for (at, choice) in (first..inner.height).zip(choices) {
-        pen.pieces(line(inner, at), &choice);
+        painter.pieces(line(inner, at), &choice);
     }
 }
 
 /// Answers wrapped to lines of `columns`; no answer is split.
-fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piece>> {
-    let mut lines: Vec<Vec<Piece>> = vec![Vec::new()];
+fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<StyledText>> {
+    let mut lines: Vec<Vec<StyledText>> = vec![Vec::new()];
     for row in state.keys.rows(context).filter(|row| is_answer(row, context)) {
         let answer = super::hint(row);
-        let taken = lines.last().map_or(0, |line| pieces_width(line));
+        let taken = lines.last().map_or(0, |line| styled_width(line));
         // The two blanks after an answer may be cut.
-        if taken > 0 && taken + pieces_width(&answer) > columns + 2 {
+        if taken > 0 && taken + styled_width(&answer) > columns + 2 {
             lines.push(Vec::new());
         }
         if let Some(line) = lines.last_mut() {
@@ -135,7 +135,7 @@ fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piec
 }
 
 /// Draws the dialog before leaving: open items, and what happens to them.
-pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
+pub(super) fn quit(painter: &mut Painter<'_>, state: &State, area: Rect, picked: bool) {
     let mut rows = Vec::new();
     let flying = state.in_flight();
     if flying.is_empty() {
@@ -157,11 +157,11 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
     if picked {
         rows.push(Row::new("Picked: cancel orders and quit. Enter confirms.", Role::StateCare).kept());
     }
-    sheet(pen, state, area, &titled("Quit Bardo?"), rows, Context::Quit);
+    sheet(painter, state, area, &titled("Quit Bardo?"), rows, Context::Quit);
 }
 
 /// Draws the overlay of a hold, with the choices that follow.
-pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
+pub(super) fn hold(painter: &mut Painter<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
     let held = state.held();
     let first = match (held, told) {
         (true, _) => Row::new("No new signatures are made.", Role::StateBad),
@@ -178,38 +178,38 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&S
     rows.extend(open);
     let title =
         if held { ("■ HELD".to_owned(), Role::StateBad) } else { ("◌ stopping…".to_owned(), Role::StateCare) };
-    sheet(pen, state, area, &[title], rows, Context::Hold);
+    sheet(painter, state, area, &[title], rows, Context::Hold);
 }
 
 /// Draws a confirmation dialog.
-pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
+pub(super) fn confirm(painter: &mut Painter<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
     let standing = match picked {
         true => Row::new("Picked: yes. Enter confirms.", Role::StateCare).kept(),
         false => Row::new("Nothing is picked.", Role::TextDim),
     };
     let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
-    sheet(pen, state, area, &titled("Sure?"), rows, Context::Confirm);
+    sheet(painter, state, area, &titled("Sure?"), rows, Context::Confirm);
 }
 
 /// Draws the command palette.
-pub(super) fn palette(pen: &mut Pen<'_>, state: &State, area: Rect, field: &Field, at: usize) {
+pub(super) fn palette(painter: &mut Painter<'_>, state: &State, area: Rect, field: &Field, at: usize) {
     let found = state.palette(field);
     let place = middle(area, 96, 22);
-    let inner = open(pen, place, &titled("Find a command"), &[]);
+    let inner = open(painter, place, &titled("Find a command"), &[]);
     let typed =
         [(": ".to_owned(), Role::Key), (field.text().to_owned(), Role::TextStrong), ("▏".to_owned(), Role::Key)];
-    pen.pieces(line(inner, 0), &typed);
+    painter.pieces(line(inner, 0), &typed);
     let room = usize::from(inner.height).saturating_sub(2);
     let skip = (at + 1).saturating_sub(room);
     for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {
         let role = if place == at { Role::Selection } else { Role::Dialog };
         let name = format!("{:<24}", entry.name);
-        pen.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
+        painter.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
     }
     if found.is_empty() {
-        pen.pieces(line(inner, 1), &[("no matching command".to_owned(), Role::TextDim)]);
+        painter.pieces(line(inner, 1), &[("no matching command".to_owned(), Role::TextDim)]);
     } else if found.len() > room {
         let words = format!("{} of {}", (skip + room).min(found.len()), found.len());
-        pen.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);
+        painter.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);
     }
 }

@@ -6,32 +6,32 @@ use ratatui::layout::{Position, Rect};
 
 use super::badge;
 use crate::format::{age, dollars, grouped, gwei, short_address, time_of_day};
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenId;
 use crate::state::State;
 use crate::theme::Role;
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
-use bardo_session::handle::ReplayNow;
+use bardo_session::handle::ReplayState;
 use bardo_session::isolation::IsolationLevel;
 
 /// Pieces that are kept or dropped together; the highest rank is dropped first.
 struct Group {
     rank: u8,
-    pieces: Vec<Piece>,
+    pieces: Vec<StyledText>,
 }
 
 /// Draws the header and the tabs.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
+pub(super) fn draw(painter: &mut Painter<'_>, state: &State, area: Rect) {
     let first = line(area, 0);
-    pen.fill(first, Role::Header);
+    painter.fill(first, Role::Header);
     let right = if state.compact() { worth(state) } else { clock(state) };
     let mut groups = groups(state);
     let whole = usize::from(first.width);
-    let taken = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces) + 2).sum::<usize>();
+    let taken = |groups: &[Group]| groups.iter().map(|group| styled_width(&group.pieces) + 2).sum::<usize>();
     let mut right = right;
     // The last group has no gap behind it.
-    while taken(&groups).saturating_sub(2) + pieces_width(&right) > whole && groups.len() > 1 {
+    while taken(&groups).saturating_sub(2) + styled_width(&right) > whole && groups.len() > 1 {
         let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
         // The right end is dropped before any essential group.
         if worst <= 2 && !right.is_empty() {
@@ -40,15 +40,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
         }
         groups.retain(|group| group.rank < worst);
     }
-    let mut left: Vec<Piece> = Vec::new();
+    let mut left: Vec<StyledText> = Vec::new();
     for group in groups {
         left.extend(group.pieces);
         left.push(("  ".to_owned(), Role::Header));
     }
-    pen.row(first, &left, &right);
+    painter.row(first, &left, &right);
     if !state.compact() {
         let second = line(area, 1);
-        pen.row(second, &tabs(state), &wallet(state));
+        painter.row(second, &tabs(state), &wallet(state));
     }
 }
 
@@ -63,7 +63,7 @@ fn groups(state: &State) -> Vec<Group> {
     }
     if let Some(network) = &state.page.network {
         groups.push(Group { rank: 5, pieces: vec![(network.name.to_string(), Role::Text)] });
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<StyledText> = Vec::new();
         for (at, identity) in network.chains.iter().enumerate() {
             let Some(newest) = state.page.chains.get(at).and_then(|chain| chain.blocks.front()) else { continue };
             if !pieces.is_empty() {
@@ -122,7 +122,7 @@ fn groups(state: &State) -> Vec<Group> {
             format!(" view frozen, {} new ", frozen.missed),
             " frozen ".to_owned(),
         ];
-        let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
+        let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
         let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
         if let Some(words) = told.iter().find(|words| width(words.as_str()) <= room).or(told.last()) {
             groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
@@ -139,7 +139,7 @@ fn groups(state: &State) -> Vec<Group> {
             format!("‼ {waiting} ({key})"),
         ];
         // Beside a stop, a short line shortens this text.
-        let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
+        let badge = groups.first().map_or(0, |group| styled_width(&group.pieces));
         let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
         let fits = |words: &&String| !stopped || width(words) <= room;
         if let Some(words) = told.iter().find(fits).or(told.last()) {
@@ -163,7 +163,7 @@ fn name(state: &State) -> &str {
 }
 
 /// Running state of the session, as mark and word.
-fn running(state: &State) -> Piece {
+fn running(state: &State) -> StyledText {
     let faulty = state.page.fault.is_some() || state.page.chains.iter().any(|chain| chain.fault.is_some());
     let own_hold =
         state.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).is_some_and(|stop| stop.own_hold);
@@ -182,11 +182,11 @@ fn running(state: &State) -> Piece {
 }
 
 /// State of a recording, as mark and word.
-fn replayed(now: &ReplayNow) -> Piece {
+fn replayed(now: &ReplayState) -> StyledText {
     match now {
-        ReplayNow { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
-        ReplayNow { paused: true, .. } => ("■ PAUSED".to_owned(), Role::StateCare),
-        ReplayNow { paused: false, .. } => ("▸ PLAYING".to_owned(), Role::StateGood),
+        ReplayState { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
+        ReplayState { paused: true, .. } => ("■ PAUSED".to_owned(), Role::StateCare),
+        ReplayState { paused: false, .. } => ("▸ PLAYING".to_owned(), Role::StateGood),
     }
 }
 
@@ -201,19 +201,19 @@ pub(super) fn stop_word(level: StopLevel) -> &'static str {
     }
 }
 
-fn clock(state: &State) -> Vec<Piece> {
+fn clock(state: &State) -> Vec<StyledText> {
     if !state.motion {
         return Vec::new();
     }
     vec![(format!("{} ", time_of_day(state.told_millis() / 1000)), Role::TextDim)]
 }
 
-fn worth(state: &State) -> Vec<Piece> {
+fn worth(state: &State) -> Vec<StyledText> {
     let equity = state.snapshot.as_ref().and_then(|snapshot| snapshot.equity);
     equity.map(|equity| vec![(format!("{} ", dollars(equity)), Role::TextStrong)]).unwrap_or_default()
 }
 
-fn wallet(state: &State) -> Vec<Piece> {
+fn wallet(state: &State) -> Vec<StyledText> {
     let mut pieces = Vec::new();
     if let Some(account) = state.snapshot.as_ref().and_then(|snapshot| snapshot.account) {
         pieces.push((format!("{}  ", short_address(account)), Role::TextDim));
@@ -227,7 +227,7 @@ fn wallet(state: &State) -> Vec<Piece> {
     pieces
 }
 
-fn tabs(state: &State) -> Vec<Piece> {
+fn tabs(state: &State) -> Vec<StyledText> {
     let mut pieces = Vec::new();
     for screen in state.tabs() {
         // The active tab has brackets, so that colour is not the only sign.

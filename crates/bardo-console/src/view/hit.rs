@@ -7,7 +7,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::{hints, layer, over, page};
 use crate::keymap::{Context, Key};
-use crate::pen::{Pen, line};
+use crate::painter::{Painter, line};
 use crate::state::State;
 use crate::theme::{Role, Theme};
 
@@ -22,14 +22,14 @@ pub(crate) fn key_at(state: &State, at: Position) -> Option<Key> {
     }
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
-    let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+    let mut painter = Painter { buffer: &mut buffer, theme: &theme };
     match state.layers.last() {
         // Content below a dialog accepts no clicks.
         Some(top) => {
-            layer(&mut pen, state, top, over(area));
-            hints(&mut pen, state, line(area, area.height.saturating_sub(1)));
+            layer(&mut painter, state, top, over(area));
+            hints(&mut painter, state, line(area, area.height.saturating_sub(1)));
         }
-        None => page(&mut pen, state, area),
+        None => page(&mut painter, state, area),
     }
     let words = word_at(&buffer, &theme, at)?;
     named(state, words.trim())
@@ -43,7 +43,7 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
     let area = Rect::new(0, 0, state.size.width, state.size.height);
     let theme = Theme::told_apart();
     let mut buffer = Buffer::empty(area);
-    super::header::draw(&mut Pen { buffer: &mut buffer, theme: &theme }, state, area);
+    super::header::draw(&mut Painter { buffer: &mut buffer, theme: &theme }, state, area);
     let is = |x: u16, mark: &str| buffer.cell(Position { x, y: 0 }).is_some_and(|cell| cell.symbol() == mark);
     let begin = (0..area.width).find(|x| is(*x, "‼"));
     let end = begin.and_then(|begin| (begin..area.width).find(|x| is(*x, ")")));

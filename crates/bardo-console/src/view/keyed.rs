@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::pictures::{asked, lively};
 use super::tests::{drawn, news, running, text};
-use super::told::{snapshot, start, tell};
+use super::text_tests::{snapshot, start, tell};
 use crate::keymap::{Action, Context, Key, help_on};
-use crate::pen::Pen;
+use crate::painter::Painter;
 use crate::screens::{ScreenId, sample_tool, ticket};
 use crate::state::{Effect, Input, Layer, State};
 use crate::theme::{Role, Theme};
@@ -20,7 +20,7 @@ use crate::widgets::samples;
 use bardo_base::fabric::{Card, DecayUnit, EventKind, ToolEnd, TxState, TxUpdate};
 use bardo_base::id::CallId;
 use bardo_base::model::{CapabilityTier, CardKind};
-use bardo_session::handle::{AllowanceNow, AuditEntry, Found, GrantNow, News};
+use bardo_session::handle::{AllowanceState, AuditEntry, Found, GrantState, News};
 use bardo_session::market::Money;
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
@@ -32,10 +32,10 @@ fn press(state: &mut State, key: Key) -> Vec<Effect> {
 fn named(state: &State) -> BTreeSet<String> {
     let (theme, area) = (Theme::told_apart(), Rect::new(0, 0, state.size.width, state.size.height));
     let mut buffer = Buffer::empty(area);
-    let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+    let mut painter = Painter { buffer: &mut buffer, theme: &theme };
     match state.layers.last() {
-        Some(top) => super::layer(&mut pen, state, top, super::over(area)),
-        None => super::page(&mut pen, state, area),
+        Some(top) => super::layer(&mut painter, state, top, super::over(area)),
+        None => super::page(&mut painter, state, area),
     }
     let key = theme.style(Role::Key).fg;
     let mut words = BTreeSet::new();
@@ -84,7 +84,7 @@ fn full(width: u16, height: u16) -> State {
             .collect::<serde_json::Map<_, _>>() });
     }
     let mut with = state.snapshot.as_deref().cloned().unwrap_or_else(snapshot);
-    let allowance = |seed| AllowanceNow {
+    let allowance = |seed| AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,
         symbol: text("WETH"),
@@ -101,7 +101,7 @@ fn full(width: u16, height: u16) -> State {
     with.allowances.rows = (1..40).map(allowance).collect();
     let held = with.holdings[0].rows[0].clone();
     with.holdings[0].rows.extend((0..40).map(|_| held.clone()));
-    with.grants = vec![GrantNow {
+    with.grants = vec![GrantState {
         number: 1,
         golem_id: "ada".parse().unwrap(),
         tool: text("uniswap_execute_swap"),
@@ -149,7 +149,7 @@ fn whatever_is_drawn_as_a_key_does_something_where_it_is_drawn() {
         assert!(calls.len() >= 4);
         for call in calls {
             let mut state = full(width, height);
-            state.layers.push(Layer::Story(Box::new(crate::state::story::Story::new(call))));
+            state.layers.push(Layer::CallDetails(Box::new(crate::state::call_details::CallDetails::new(call))));
             assert_eq!(lies(&state), Vec::<String>::new(), "{}", drawn(&state).join("\n"));
         }
     }
@@ -179,8 +179,8 @@ fn with_nothing_chosen_the_keys_of_live_are_about_the_card_that_is_drawn() {
     assert_eq!(press(&mut state, Key::char('y')), [Effect::Copy(hash.clone())]);
     press(&mut state, Key::char('o'));
     assert_eq!(state.notice, Some(text(&format!("bardo://tx/{hash}"))), "a devnet's has no page elsewhere");
-    let Some(Layer::Story(story)) = state.layers.last() else { panic!("{:?}", state.layers) };
-    let shown = state.feed.call(story.call_id).unwrap();
+    let Some(Layer::CallDetails(call_details)) = state.layers.last() else { panic!("{:?}", state.layers) };
+    let shown = state.feed.call(call_details.call_id).unwrap();
     assert_eq!(shown.tool(), "uniswap_execute_swap");
     // A selected call is the one that the keys act on.
     let mut state = lively(120, 40);
@@ -406,7 +406,7 @@ fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
     state.update(Input::Focus(true));
     press(&mut state, Key::char('j'));
     press(&mut state, Key::plain(KeyCode::Enter));
-    assert!(matches!(state.layers.last(), Some(Layer::Story(_))));
+    assert!(matches!(state.layers.last(), Some(Layer::CallDetails(_))));
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! View: draws `&State` into cells. Works at any size, changes nothing, and has no access to chain or clock.
 
 mod boot;
+mod call_details;
 mod dialogs;
 mod header;
 mod hit;
-mod story;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::keymap::{Action, Context, Row};
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::ScreenId;
 use crate::state::decision::Decision;
 use crate::state::{Candidate, LEAST, Layer, State};
@@ -20,40 +20,40 @@ use bardo_base::text::{fit, width};
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let mut pen = Pen { buffer, theme };
-    pen.fill(area, Role::Background);
+    let mut painter = Painter { buffer, theme };
+    painter.fill(area, Role::Background);
     if state.too_small() {
-        too_small(&mut pen, state, area);
+        too_small(&mut painter, state, area);
         return;
     }
-    page(&mut pen, state, area);
+    page(&mut painter, state, area);
     for one in &state.layers {
-        layer(&mut pen, state, one, over(area));
+        layer(&mut painter, state, one, over(area));
     }
 }
 
 /// Draws the page: header, screen, prompt and hints, without layers.
-fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
-    header::draw(pen, state, area);
+fn page(painter: &mut Painter<'_>, state: &State, area: Rect) {
+    header::draw(painter, state, area);
     let body = state.body();
     if state.booting() {
-        boot::draw(pen, state, body);
+        boot::draw(painter, state, body);
     } else if let Some(view) = state.screens.get(state.screen) {
-        view.draw(&state.known_drawn(), pen, body);
+        view.draw(&state.known_drawn(), painter, body);
     }
-    prompt(pen, state, line(area, area.height.saturating_sub(2)));
-    hints(pen, state, line(area, area.height.saturating_sub(1)));
+    prompt(painter, state, line(area, area.height.saturating_sub(2)));
+    hints(painter, state, line(area, area.height.saturating_sub(1)));
 }
 
-fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
+fn layer(painter: &mut Painter<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
-        Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
-        Layer::Quit { picked, .. } => dialogs::quit(pen, state, over, *picked),
-        Layer::Decision(shown) => decision(state, shown).draw(pen, over),
-        Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
-        Layer::Story(told) => story::draw(pen, state, told, over),
-        Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
-        Layer::Confirm { title, picked, .. } => dialogs::confirm(pen, state, over, title, *picked),
+        Layer::Help { offset, of } => dialogs::help(painter, state, over, *offset, *of),
+        Layer::Quit { picked, .. } => dialogs::quit(painter, state, over, *picked),
+        Layer::Decision(shown) => decision(state, shown).draw(painter, over),
+        Layer::Hold { told, .. } => dialogs::hold(painter, state, over, told.as_ref()),
+        Layer::CallDetails(told) => call_details::draw(painter, state, told, over),
+        Layer::Palette { field, at } => dialogs::palette(painter, state, over, field, *at),
+        Layer::Confirm { title, picked, .. } => dialogs::confirm(painter, state, over, title, *picked),
     }
 }
 
@@ -100,8 +100,8 @@ pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
 
 /// Draws the view of a too small terminal: kind of money, required and actual size, waiting requests, and an open leave
 /// or hold dialog.
-fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
-    let mut lines: Vec<Piece> = Vec::new();
+fn too_small(painter: &mut Painter<'_>, state: &State, area: Rect) {
+    let mut lines: Vec<StyledText> = Vec::new();
     if let Some(money) = state.money() {
         lines.push((money.words().to_owned(), badge(money)));
     }
@@ -120,35 +120,35 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
     lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
     lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
     for (at, piece) in (0..area.height).zip(lines) {
-        pen.pieces(line(area, at), &[piece]);
+        painter.pieces(line(area, at), &[piece]);
     }
 }
 
 /// Draws the prompt line: the typed text if it is open, else its purpose or the newest alert.
-fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
+fn prompt(painter: &mut Painter<'_>, state: &State, place: Rect) {
     let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
     let room = usize::from(place.width).saturating_sub(4);
     if let Some(field) = &state.prompt {
         let (text, cursor) = window(field.text(), field.cursor(), room);
-        pen.pieces(place, &[(" : ".to_owned(), Role::Key), (text.clone(), Role::TextStrong)]);
+        painter.pieces(place, &[(" : ".to_owned(), Role::Key), (text.clone(), Role::TextStrong)]);
         let at = text.chars().take(cursor).collect::<String>();
         let x = place.x.saturating_add(3).saturating_add(u16::try_from(width(&at)).unwrap_or(0));
         let under = text.chars().nth(cursor).unwrap_or(' ').to_string();
-        pen.text(place, x, &under, Role::Frozen);
+        painter.text(place, x, &under, Role::Frozen);
         return;
     }
     if let Some((first, _)) = notice_in_two(state, place.width) {
-        pen.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
+        painter.pieces(place, &[(format!(" {first}"), Role::StateCare)]);
         return;
     }
     if let Some(alert) = state.fresh_alert() {
         let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
-        pen.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
+        painter.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
         return;
     }
     if state.types_on_screen() {
         let words = fit("   After Esc, : takes a command or a message to the agent", room).into_owned();
-        pen.pieces(place, &[(words, Role::TextDim)]);
+        painter.pieces(place, &[(words, Role::TextDim)]);
         return;
     }
     // In a recording and in a read-only console there is no Golem to write to.
@@ -156,7 +156,7 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
         true => "type a command…".to_owned(),
         false => format!("write to {name}, or type a command…"),
     };
-    pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
+    painter.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
 }
 
 /// A notice that the line of hints has no room for, beside the key that stops: its beginning, which stands in the line
@@ -164,8 +164,9 @@ fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
 fn notice_in_two(state: &State, columns: u16) -> Option<(String, String)> {
     let notice = state.notice.as_ref().filter(|_| state.prompt.is_none())?;
     let columns = usize::from(columns);
-    let stop: Vec<Piece> = state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    if notice.width() + pieces_width(&stop) + 5 <= columns {
+    let stop: Vec<StyledText> =
+        state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+    if notice.width() + styled_width(&stop) + 5 <= columns {
         return None;
     }
     let mut first = String::new();
@@ -193,16 +194,16 @@ fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
 
 /// Draws the hint line: the keys of the topmost layer. Stop, prompt and help are at the right end and dropped last. A
 /// notice or a fault comes first. A key that does not fit is left out whole; `?` lists all.
-fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
+fn hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
     if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
-        return candidates(pen, &all, place);
+        return candidates(painter, &all, place);
     }
     let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
     if context == Context::Page && state.types_on_screen() {
-        return typing_hints(pen, state, place);
+        return typing_hints(painter, state, place);
     }
-    let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
-    let mut right: Vec<Piece> = Vec::new();
+    let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
+    let mut right: Vec<StyledText> = Vec::new();
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
     // On a narrow terminal the prompt line explains `:`, and the room is used for the stop key.
     let few = state.compact() && context == Context::Page;
@@ -213,12 +214,12 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         }
     }
     // A notice that needs the whole line gets it; the keys that it displaces are in the help.
-    if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
+    if state.notice.as_ref().is_some_and(|notice| notice.width() + styled_width(&right) + 5 > usize::from(place.width))
     {
         // The stop key is always shown.
         right = state.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
     }
-    let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
+    let room = usize::from(place.width).saturating_sub(styled_width(&right) + 1);
     if let Some(notice) = &state.notice {
         let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
         left.push((fit(&rest, room.saturating_sub(4)).into_owned(), Role::StateCare));
@@ -241,18 +242,19 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
             *words = format!(" {first}  ");
         }
-        if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
+        if !state.booting() && styled_width(&left) + styled_width(&entry) <= room {
             left.extend(entry);
         }
     }
-    pen.row(place, &left, &right);
+    painter.row(place, &left, &right);
 }
 
 /// Draws the hint line while a text field of the screen has the focus.
-fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
-    let right: Vec<Piece> = state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
-    let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 5);
-    let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
+fn typing_hints(painter: &mut Painter<'_>, state: &State, place: Rect) {
+    let right: Vec<StyledText> =
+        state.rows(Context::Page).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
+    let room = usize::from(place.width).saturating_sub(styled_width(&right) + 5);
+    let mut left: Vec<StyledText> = vec![(" ".to_owned(), Role::TextDim)];
     match &state.notice {
         Some(notice) => {
             let rest = notice_in_two(state, place.width).map_or_else(|| notice.to_string(), |(_, rest)| rest);
@@ -264,31 +266,31 @@ fn typing_hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
             ("letters and digits are typed as text".to_owned(), Role::TextDim),
         ]),
     }
-    pen.row(place, &left, &right);
+    painter.row(place, &left, &right);
 }
 
 /// Draws the completions of the prompt: as many as fit and the count of the rest, or the description of a single one.
-fn candidates(pen: &mut Pen<'_>, all: &[Candidate], place: Rect) {
-    let mut pieces: Vec<Piece> = vec![(" Tab  ".to_owned(), Role::Key)];
+fn candidates(painter: &mut Painter<'_>, all: &[Candidate], place: Rect) {
+    let mut pieces: Vec<StyledText> = vec![(" Tab  ".to_owned(), Role::Key)];
     let room = usize::from(place.width).saturating_sub(6);
     if let [one] = all {
         pieces.push((format!("{}  ", one.word), Role::TextStrong));
         pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
-        pen.pieces(place, &pieces);
+        painter.pieces(place, &pieces);
         return;
     }
     for (at, one) in all.iter().enumerate() {
         let left = format!("and {} more", all.len() - at);
-        if pieces_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
+        if styled_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
             pieces.push((left, Role::TextDim));
             break;
         }
         pieces.push((format!("{}  ", one.word), Role::Text));
     }
-    pen.pieces(place, &pieces);
+    painter.pieces(place, &pieces);
 }
 
-pub(crate) fn hint(row: &Row) -> Vec<Piece> {
+pub(crate) fn hint(row: &Row) -> Vec<StyledText> {
     let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }
@@ -304,4 +306,4 @@ mod styles;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod told;
+mod text_tests;

@@ -12,7 +12,7 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use super::tests::{deciding, news, question, running, text};
-use super::told::{ready, snapshot, start, stopped, tell};
+use super::text_tests::{ready, snapshot, start, stopped, tell};
 use crate::keymap::Key;
 use crate::screen::{Screen, is_sure};
 use crate::screens::ScreenId;
@@ -25,9 +25,9 @@ use bardo_base::id::{CallId, PermitId};
 use bardo_base::model::{CardKind, Check, Phase, StopLevel};
 use bardo_base::text::{REPLACEMENT, SafeText, corpus, width};
 use bardo_base::units::TokenAmount;
-use bardo_session::handle::{ChainHoldings, Command, GrantNow, Holding, News, ReplayNow, Snapshot};
+use bardo_session::handle::{ChainHoldings, Command, GrantState, Holding, News, ReplayState, Snapshot};
 use bardo_session::market::{BootStep, Money, Update};
-use bardo_session::questions::{About, PolicyAsked, PolicyChange, Question};
+use bardo_session::questions::{About, PolicyChange, PolicyRequest, Question};
 
 /// Terminal emulator that has received every frame so far.
 struct Shown {
@@ -257,7 +257,7 @@ pub(super) fn asked() -> News {
     let swap = Question { of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
-    let policy = PolicyAsked { file: text("policy.toml"), changes: vec![change] };
+    let policy = PolicyRequest { file: text("policy.toml"), changes: vec![change] };
     let looser = Question {
         number: 2,
         place: 2,
@@ -302,7 +302,7 @@ fn screens_and_layers_as_pictures() {
             state.update(Input::Key(Key::char(key)));
             pictured(name, &state);
         }
-        pictured("revoking", &super::told::revoking(columns, rows));
+        pictured("revoking", &super::text_tests::revoking(columns, rows));
         let control = |letter| Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL };
         for (name, letter) in [("palette", 'p'), ("hold", 'x')] {
             let mut state = lively(columns, rows);
@@ -337,7 +337,7 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
             // One-time changes, such as a stale quote or an expired offer, have happened by then.
             state.update(Input::Time(state.now_millis + 120_000));
             news(&mut state, asked());
-            let grant = GrantNow {
+            let grant = GrantState {
                 number: 1,
                 golem_id: "ada".parse().unwrap(),
                 tool: text("uniswap_execute_swap"),
@@ -353,7 +353,7 @@ fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
             let again = |state: &mut State, after: u64| {
                 let vitals = Vitals { age_seconds: vitals.age_seconds + after / 1_000, ..vitals.clone() };
                 tell(state, None, vec![EventKind::Vitals(Box::new(vitals))]);
-                let grants = vec![GrantNow { lasts_millis: grant.lasts_millis - after, ..grant.clone() }];
+                let grants = vec![GrantState { lasts_millis: grant.lasts_millis - after, ..grant.clone() }];
                 let next = Snapshot { at: start + after, grants, ..known.clone() };
                 // The session does not send a snapshot that equals the previous one.
                 if !state.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
@@ -412,7 +412,7 @@ fn states_that_are_rare_as_pictures() {
         pictured("paper", &|state| news(state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() }))));
         pictured("replay", &|state| {
             network(state, Money::Replay);
-            news(state, News::Replay(ReplayNow { paused: true, speed_percent: 200, told: 1_234, of: 5_678 }));
+            news(state, News::Replay(ReplayState { paused: true, speed_percent: 200, told: 1_234, of: 5_678 }));
         });
         pictured("caption", &|state| {
             let line = "A decision: this swap is above your limit, so the Golem waits for you.";

@@ -9,15 +9,15 @@ use ratatui::layout::Rect;
 
 use super::pictures::lively;
 use super::tests::{news, question, running, text};
-use super::told::{snapshot, stopped};
+use super::text_tests::{snapshot, stopped};
 use crate::keymap::Key;
 use crate::state::{Input, State};
 use crate::theme::{Role, Theme};
 use bardo_base::model::StopLevel;
 use bardo_base::text::width;
-use bardo_session::handle::{AllowanceNow, News, Snapshot};
+use bardo_session::handle::{AllowanceState, News, Snapshot};
 use bardo_session::market::Money;
-use bardo_session::questions::{About, OpinionTold};
+use bardo_session::questions::{About, OpinionDetails};
 
 const THEMES: [&str; 4] = ["dark", "light", "bardo", "sixteen"];
 
@@ -89,7 +89,7 @@ fn what_a_decision_warns_of_is_drawn_as_a_warning() {
     let mut asked = question(&text("Buy UNI"));
     asked.passes_by_itself = true;
     if let About::Action(action) = &mut asked.about {
-        action.opinion = Some(OpinionTold { agrees: false, why: text("own UNI price $7.83") });
+        action.opinion = Some(OpinionDetails { agrees: false, why: text("own UNI price $7.83") });
     }
     let mut state = running(120, 60, &text("Selling."));
     news(&mut state, News::Questions(Arc::new(vec![asked.clone()])));
@@ -106,7 +106,7 @@ fn what_a_decision_warns_of_is_drawn_as_a_warning() {
         is_drawn_as(&state, words, role);
     }
     if let About::Action(action) = &mut asked.about {
-        action.opinion = Some(OpinionTold { agrees: true, why: text("own UNI price $7.83") });
+        action.opinion = Some(OpinionDetails { agrees: true, why: text("own UNI price $7.83") });
     }
     news(&mut state, News::Questions(Arc::new(vec![asked])));
     is_drawn_as(&state, " › safety-guardian (agrees", Role::StateGood);
@@ -116,7 +116,7 @@ fn what_a_decision_warns_of_is_drawn_as_a_warning() {
 fn chips_gauges_and_levels_are_drawn_as_what_they_say() {
     let mut state = lively(160, 44);
     let mut with = state.snapshot.as_deref().cloned().unwrap();
-    let allowance = |seed, unlimited| AllowanceNow {
+    let allowance = |seed, unlimited| AllowanceState {
         chain: text("ethereum"),
         chain_id: 31_337,
         symbol: text("WETH"),

@@ -19,8 +19,8 @@ use bardo_base::units::Usd;
 use bardo_session::handle::News;
 use bardo_session::market::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
 use bardo_session::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, Costs, Offered, OrderTold, Part, Place,
-    Question, QuestionKey, RawCall, ToRead,
+    About, ActionRequest, AllowanceAfter, AnswerKind, ArrivalDetails, Change, Costs, Offered, OrderDetails, Part,
+    Place, Question, QuestionKey, RawCall, ToRead,
 };
 
 pub(super) fn text(words: &str) -> SafeText {
@@ -82,7 +82,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         is_from: false,
         first_seen: false,
     };
-    let action = ActionAsked {
+    let action = ActionRequest {
         tool: text("uniswap_execute_swap"),
         intent: text("swap"),
         chain: text("ethereum"),
@@ -104,14 +104,14 @@ pub(super) fn question(words: &SafeText) -> Question {
             worst: Some("+258.530551".to_owned()),
             gas: false,
         }],
-        arrival: Some(ArrivalTold {
+        arrival: Some(ArrivalDetails {
             chain_id: 31338,
             symbol: words.clone(),
             address: Some(Address::repeat_byte(0x33)),
             expected: "99.8".to_owned(),
             least: "99.2".to_owned(),
         }),
-        order: Some(OrderTold {
+        order: Some(OrderDetails {
             kind: words.clone(),
             usable_until: 1_700_000_200,
             fields: vec![(text("recipient"), words.clone()), (words.clone(), text("7"))],

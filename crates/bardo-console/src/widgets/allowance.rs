@@ -9,9 +9,9 @@ use super::paint::{Group, Line, Row, Title};
 use super::plain::{money_row, sent_group};
 use super::status::Status;
 use super::words::transaction_words;
-use super::{Moment, Sheet};
+use super::{CardView, Moment};
 use crate::format::{short_address, time_of_day};
-use crate::pen::Piece;
+use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::contracts::Contract;
 use bardo_base::fabric::{EventKind, TxState};
@@ -176,7 +176,7 @@ impl AllowanceModel {
     }
 
     /// Chip without its time, such as `✓ Approved  WETH → Permit2  0.25 until 15:11:02`.
-    pub fn chip(&self, now: Moment) -> Vec<Piece> {
+    pub fn chip(&self, now: Moment) -> Vec<StyledText> {
         match &self.allowance {
             Some(allowance) if self.call.status.is_over() => {
                 let (mark, word, role) = allowance.badge(now);
@@ -199,7 +199,7 @@ impl AllowanceModel {
     }
 }
 
-impl Sheet for AllowanceModel {
+impl CardView for AllowanceModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.call.status;
         let mut mark = status.sign();

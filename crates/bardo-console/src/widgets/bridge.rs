@@ -6,9 +6,9 @@ use super::call::Call;
 use super::figure::{amount, countdown, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
-use super::{CardKeys, Moment, Sheet, keyed};
+use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::{grouped, short_address, short_hash, time_of_day};
-use crate::pen::Piece;
+use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::fabric::{Bid, EventKind, IntentStatus, IntentUpdate, TxPlace};
 use bardo_base::text::width;
@@ -74,7 +74,7 @@ impl BridgeModel {
         }
     }
 
-    fn standing(&self, now: Moment) -> Vec<Piece> {
+    fn standing(&self, now: Moment) -> Vec<StyledText> {
         if self.intent.is_none() {
             return self.call.standing(now);
         }
@@ -343,7 +343,7 @@ fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
     rows
 }
 
-impl Sheet for BridgeModel {
+impl CardView for BridgeModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.status(now);
         let mut groups = Vec::new();

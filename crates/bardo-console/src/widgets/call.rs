@@ -8,7 +8,7 @@ use super::figure::{countdown, running, took};
 use super::paint::Row;
 use super::status::Status;
 use super::words::failure_words;
-use crate::pen::Piece;
+use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{ApprovalOutcome, EventKind, ToolFacts};
@@ -134,7 +134,7 @@ impl Call {
     }
 
     /// Status for the edge of a card, with the current step and running time, or with the duration.
-    pub fn standing(&self, now: Moment) -> Vec<Piece> {
+    pub fn standing(&self, now: Moment) -> Vec<StyledText> {
         let status = self.status;
         let word = if self.on_paper { "done on PAPER" } else { status.word() };
         let mut words = format!("{} {word}", status.mark());
@@ -170,7 +170,7 @@ impl Call {
     }
 
     /// Text at the right end of the call's line.
-    pub fn line_end(&self, now: Moment) -> Vec<Piece> {
+    pub fn line_end(&self, now: Moment) -> Vec<StyledText> {
         match (self.status, self.millis) {
             (Status::Loading | Status::Running, _) => vec![(running(self.at, now), Role::Chart)],
             (Status::Waiting, _) if self.passes_by_itself => {

@@ -11,7 +11,7 @@ use super::plain::PlainModel;
 use super::quote::QuoteModel;
 use super::status::Status;
 use super::swap::SwapModel;
-use super::{CardKeys, Moment, Sheet};
+use super::{CardKeys, CardView, Moment};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, ToolFacts, ToolStart};
 use bardo_base::model::CardKind;
@@ -136,7 +136,7 @@ impl CallCard {
         }
     }
 
-    fn sheet(&self) -> &dyn Sheet {
+    fn sheet(&self) -> &dyn CardView {
         match self {
             Self::Quote(model) => model.as_ref(),
             Self::Swap(model) => model.as_ref(),
@@ -148,7 +148,7 @@ impl CallCard {
     }
 }
 
-impl Sheet for CallCard {
+impl CardView for CallCard {
     fn line(&self, now: Moment) -> Line {
         self.sheet().line(now)
     }

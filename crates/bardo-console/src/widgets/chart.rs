@@ -12,7 +12,7 @@ use super::Moment;
 use super::figure::percent;
 use super::paint::{Group, Row, chosen, rows, wrapped};
 use crate::format::{grouped, sparkline};
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::theme::Role;
 use bardo_base::text::width;
 
@@ -82,8 +82,8 @@ impl Canvas {
     }
 
     /// Pieces of one row of characters.
-    pub fn row(&self, row: usize) -> Vec<Piece> {
-        let mut pieces: Vec<Piece> = Vec::new();
+    pub fn row(&self, row: usize) -> Vec<StyledText> {
+        let mut pieces: Vec<StyledText> = Vec::new();
         for column in 0..self.columns {
             let dots = self.cells.get(row * self.columns + column).copied().unwrap_or(0);
             let over = self.over.iter().rev().find(|mark| mark.0 == column && mark.1 == row);
@@ -229,7 +229,7 @@ impl ChartModel {
     }
 
     /// Newest figure with its change since the first point in the range, such as `3,412.55 ▼ 0.40 %`.
-    pub fn newest(&self, now: Moment) -> Vec<Piece> {
+    pub fn newest(&self, now: Moment) -> Vec<StyledText> {
         let shown = self.shown(now);
         let (Some((_, first)), Some((_, last))) = (shown.first(), shown.last()) else {
             return vec![("no data yet".to_owned(), Role::TextDim)];
@@ -250,19 +250,19 @@ impl ChartModel {
 }
 
 /// Draws the curve between its lowest and highest value. In one line it draws the newest figure and a sparkline.
-pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
-    let area = area.intersection(pen.buffer.area);
+pub fn draw(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
+    let area = area.intersection(painter.buffer.area);
     let shown = chart.shown(now);
     if area.is_empty() {
         return;
     }
     let (Some((low, high)), Some(last)) = (bounds(shown), shown.last()) else {
         let words = vec![Row::new("no data yet in this range", Role::TextDim)];
-        rows(pen, area, &wrapped(words, usize::from(area.width)));
+        rows(painter, area, &wrapped(words, usize::from(area.width)));
         return;
     };
     if area.height == 1 {
-        one_line(chart, pen, area, now);
+        one_line(chart, painter, area, now);
         return;
     }
     let (low, high) = spread(low, high, last.1, chart.least_span_bps);
@@ -309,10 +309,10 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
         if gutter > 0
             && let Some(label) = label
         {
-            pen.text(place, place.x, label, Role::TextDim);
+            painter.text(place, place.x, label, Role::TextDim);
         }
         let shift = u16::try_from(gutter).unwrap_or(0);
-        pen.pieces(Rect { x: place.x + shift, width: place.width.saturating_sub(shift), ..place }, &canvas.row(at));
+        painter.pieces(Rect { x: place.x + shift, width: place.width.saturating_sub(shift), ..place }, &canvas.row(at));
     }
     if marked {
         let mut base = vec!['·'; columns - gutter];
@@ -324,7 +324,7 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
         write_legend(&mut base, &chart.legend);
         let base: String = base.into_iter().collect();
         let place = line(area, area.height - 1);
-        pen.pieces(place, &[(" ".repeat(gutter), Role::TextDim), (base, Role::TextDim)]);
+        painter.pieces(place, &[(" ".repeat(gutter), Role::TextDim), (base, Role::TextDim)]);
     }
 }
 
@@ -365,7 +365,7 @@ fn spread(low: Decimal, high: Decimal, newest: Decimal, least_bps: u32) -> (Deci
     moved.unwrap_or((low, high))
 }
 
-fn one_line(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
+fn one_line(chart: &ChartModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
     let mut groups = vec![Group { rank: 0, pieces: chart.newest(now) }];
     let columns = usize::from(area.width);
     let used: usize = groups.iter().flat_map(|group| &group.pieces).map(|(text, _)| width(text)).sum();
@@ -378,7 +378,7 @@ fn one_line(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
         let bars = sparkline(chart.shown(now).iter().map(|(_, value)| scaled(*value)), room.min(60));
         groups.push(Group::new(1, format!(" {bars}"), Role::Chart));
     }
-    pen.pieces(line(area, 0), &chosen(groups, columns));
+    painter.pieces(line(area, 0), &chosen(groups, columns));
 }
 
 #[cfg(test)]
@@ -406,8 +406,8 @@ mod tests {
         let points = (0..2_400).map(|at| (at, value(at))).collect();
         let model = ChartModel { points, range: Range::All, ..ChartModel::default() };
         let mut buffer = ratatui::buffer::Buffer::empty(area);
-        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
-        draw(&model, &mut pen, area, Moment { millis: 2_400, motion: false });
+        let mut painter = Painter { buffer: &mut buffer, theme: &theme };
+        draw(&model, &mut painter, area, Moment { millis: 2_400, motion: false });
         let drawn: Vec<&str> =
             buffer.content.chunks(12).flat_map(|row| &row[4..11]).map(|cell| cell.symbol()).collect();
         assert!(drawn.iter().all(|cell| *cell == "⣿"), "{drawn:?}");

@@ -14,7 +14,7 @@ use super::figure::readable;
 use super::paint::{Row, wrapped};
 use super::words::reason;
 use crate::format::{grouped, short_hash, time_of_day};
-use crate::pen::{Pen, Piece, pieces_width};
+use crate::painter::{Painter, StyledText, styled_width};
 use crate::state::decision::Decision;
 use crate::theme::Role;
 use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved};
@@ -23,7 +23,7 @@ use bardo_base::id::GolemId;
 use bardo_base::text::{SafeText, fit as shortened, width as width_of};
 use bardo_base::units::{Rounding, Usd};
 use bardo_session::market::Money;
-use bardo_session::questions::{About, ActionAsked, AnswerKind, OFFER_NUMBER, Question};
+use bardo_session::questions::{About, ActionRequest, AnswerKind, OFFER_NUMBER, Question};
 
 /// Maximum width of the dialog unless it fills the screen, in columns.
 const WIDEST: u16 = 98;
@@ -54,9 +54,9 @@ const LEAST_BODY: usize = 4;
 /// Layout of the dialog.
 struct Layout {
     /// Remaining validity, if the upper edge has room for it.
-    edge: Vec<Piece>,
+    edge: Vec<StyledText>,
     /// Title in the upper edge.
-    title: Vec<Piece>,
+    title: Vec<StyledText>,
     /// First heading of the body, if it is drawn in the rule above it.
     heading: Option<Row>,
     place: Rect,
@@ -131,14 +131,14 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let validity = if ended { Vec::new() } else { validity(model.now, question) };
     // The validity is never dropped: without room in the edge, it becomes the first line. Its maximum width decides, so
     // that no line moves during the countdown.
-    let longest = pieces_width(&validity).max(LONGEST_VALIDITY);
-    let fits_edge = |title: &[Piece]| pieces_width(title) + longest + EDGE <= usize::from(width);
+    let longest = styled_width(&validity).max(LONGEST_VALIDITY);
+    let fits_edge = |title: &[StyledText]| styled_width(title) + longest + EDGE <= usize::from(width);
     // The name of the network is dropped before the validity; the chain stays.
     let whole = title(question, model.network, ended);
     let title = if fits_edge(&whole) { whole } else { title(question, None, ended) };
     let on_edge = fits_edge(&title);
     if !on_edge {
-        let cut = pieces_width(&title) + EDGE > usize::from(width);
+        let cut = styled_width(&title) + EDGE > usize::from(width);
         let place = match &question.about {
             About::Action(action) if cut => vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)],
             About::Action(_)
@@ -234,8 +234,8 @@ impl DecisionModel<'_> {
     }
 
     /// Draws the dialog into an area.
-    pub fn draw(&self, pen: &mut Pen<'_>, area: Rect) {
-        draw(*self, pen, area);
+    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
+        draw(*self, painter, area);
     }
 }
 
@@ -263,29 +263,29 @@ fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usiz
     laid.middle.get(row).filter(|row| marked(row)).map(|_| before)
 }
 
-fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
-    let area = area.intersection(pen.buffer.area);
+fn draw(model: DecisionModel<'_>, painter: &mut Painter<'_>, area: Rect) {
+    let area = area.intersection(painter.buffer.area);
     let decision = model.decision;
     let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
     let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, body_room, offset, .. } = laid;
     let (foot_first, foot_room) = (laid.foot_first, laid.foot_room);
-    let inner = open(pen, place, &upper, &edge);
+    let inner = open(painter, place, &upper, &edge);
     let mut y = inner.y;
     let bottom = inner.bottom();
-    let put = |pen: &mut Pen<'_>, rows: &[Row], y: &mut u16| {
+    let put = |painter: &mut Painter<'_>, rows: &[Row], y: &mut u16| {
         for (at, row) in rows.iter().enumerate() {
             if *y >= bottom {
                 return;
             }
             match heading(row).filter(|words| at > 0 && width_of(words) + 6 < usize::from(inner.width)) {
-                Some(words) => rule(pen, place, *y, &[(words.to_owned(), Role::Title)], Vec::new()),
-                None => pen.row(Rect { y: *y, height: 1, ..inner }, &row.left, &row.right),
+                Some(words) => rule(painter, place, *y, &[(words.to_owned(), Role::Title)], Vec::new()),
+                None => painter.row(Rect { y: *y, height: 1, ..inner }, &row.left, &row.right),
             }
             *y += 1;
         }
     };
     let columns = usize::from(inner.width);
-    put(pen, &head, &mut y);
+    put(painter, &head, &mut y);
     let hidden = middle.len() > body_room;
     let above = if hidden {
         let last = (offset + body_room).min(middle.len());
@@ -299,21 +299,25 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     // If title and warning do not fit side by side, only a shorter warning is drawn.
     let lifted = lifted.as_ref().and_then(heading);
     let title = lifted.unwrap_or_else(|| body_title(question, decision));
-    if hidden && columns < width_of(title) + pieces_width(&above) + 6 {
+    if hidden && columns < width_of(title) + styled_width(&above) + 6 {
         let words = format!(
             "does not fit: {}–{} of {} · j k",
             offset + 1,
             (offset + body_room).min(middle.len()),
             middle.len()
         );
-        rule(pen, place, y, &[(words, Role::StateCare)], Vec::new());
+        rule(painter, place, y, &[(words, Role::StateCare)], Vec::new());
     } else {
-        rule(pen, place, y, &[(title.to_owned(), Role::Title)], above);
+        rule(painter, place, y, &[(title.to_owned(), Role::Title)], above);
     }
     y += 1;
-    put(pen, middle.get(offset..).unwrap_or(&[]).get(..body_room.min(middle.len() - offset)).unwrap_or(&[]), &mut y);
+    put(
+        painter,
+        middle.get(offset..).unwrap_or(&[]).get(..body_room.min(middle.len() - offset)).unwrap_or(&[]),
+        &mut y,
+    );
     let mut y = bottom.saturating_sub(u16::try_from(foot_room + 1).unwrap_or(u16::MAX)).max(y);
-    let how: &[Piece] = match decision.ended_at {
+    let how: &[StyledText] = match decision.ended_at {
         Some(_) => &[("This decision has ended".to_owned(), Role::Title)],
         None => &[
             ("Letter picks, ".to_owned(), Role::Title),
@@ -321,19 +325,19 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
             (" confirms".to_owned(), Role::Title),
         ],
     };
-    rule(pen, place, y, how, picked(decision));
+    rule(painter, place, y, how, picked(decision));
     y += 1;
-    put(pen, foot.get(foot_first..).unwrap_or(&[]), &mut y);
+    put(painter, foot.get(foot_first..).unwrap_or(&[]), &mut y);
 }
 
-fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &[Piece], right: Vec<Piece>) {
+fn rule(painter: &mut Painter<'_>, place: Rect, y: u16, title: &[StyledText], right: Vec<StyledText>) {
     if y >= place.bottom() {
         return;
     }
-    pen.division(Rect { y, height: 1, ..place }, title, &right, Role::DialogBorder);
+    painter.division(Rect { y, height: 1, ..place }, title, &right, Role::DialogBorder);
 }
 
-fn picked(decision: &Decision) -> Vec<Piece> {
+fn picked(decision: &Decision) -> Vec<StyledText> {
     match decision.picked {
         None if decision.ended_at.is_some() => Vec::new(),
         None => vec![("nothing is picked".to_owned(), Role::TextDim)],
@@ -355,7 +359,7 @@ fn words(kind: AnswerKind) -> &'static str {
     }
 }
 
-fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> {
+fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<StyledText> {
     let place = match (ended, question.number) {
         (true, _) => "DECISION ENDED · ".to_owned(),
         (false, OFFER_NUMBER) => "YOUR DECISION · ".to_owned(),
@@ -374,7 +378,7 @@ fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> 
 /// Width of the longest validity text of an offer, `valid 10:00 ` with its bar, in columns.
 const LONGEST_VALIDITY: usize = 22;
 
-fn validity(now: Moment, question: &Question) -> Vec<Piece> {
+fn validity(now: Moment, question: &Question) -> Vec<StyledText> {
     let About::Action(action) = &question.about else {
         return vec![("no deadline".to_owned(), Role::TextDim)];
     };
@@ -492,7 +496,7 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
 }
 
 /// Ids of what would be signed: the offer, and the hash that it is bound to.
-fn ids(action: &ActionAsked) -> String {
+fn ids(action: &ActionRequest) -> String {
     let permit: String = action.permit.to_string().chars().take(4).collect();
     format!("offer {permit}…  hash {}", short_hash(action.hash))
 }
@@ -629,7 +633,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
                 .then(" back", Role::TextDim),
         );
     } else {
-        let offered: Vec<Vec<Piece>> = question
+        let offered: Vec<Vec<StyledText>> = question
             .answers
             .iter()
             .map(|offered| {
@@ -648,12 +652,12 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         let after = if question.passes_by_itself { " later (it goes ahead)" } else { " later (keeps waiting)" };
         let later = vec![(" Esc".to_owned(), Role::Key), (after.to_owned(), Role::Dialog)];
         let each = (columns / ANSWER).clamp(1, 3);
-        let mut row: Vec<Piece> = Vec::new();
+        let mut row: Vec<StyledText> = Vec::new();
         for (at, pieces) in offered.into_iter().chain([later]).enumerate() {
             if at > 0 && at % each == 0 {
                 rows.push(Row::of(std::mem::take(&mut row)));
             }
-            let padding = ANSWER.saturating_sub(pieces_width(&pieces));
+            let padding = ANSWER.saturating_sub(styled_width(&pieces));
             row.extend(pieces);
             if (at + 1) % each != 0 {
                 row.push((" ".repeat(padding), Role::Dialog));

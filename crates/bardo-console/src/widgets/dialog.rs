@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::pen::{Pen, Piece};
+use crate::painter::{Painter, StyledText};
 use crate::theme::Role;
 
 /// Centred area of at most this size.
@@ -13,9 +13,9 @@ pub fn middle(area: Rect, columns: usize, rows: usize) -> Rect {
 }
 
 /// Clears and frames an area. Returns the area inside the frame.
-pub fn open(pen: &mut Pen<'_>, place: Rect, title: &[Piece], right: &[Piece]) -> Rect {
-    pen.fill(place, Role::Dialog);
-    pen.frame(place, title, right, Role::DialogBorder);
+pub fn open(painter: &mut Painter<'_>, place: Rect, title: &[StyledText], right: &[StyledText]) -> Rect {
+    painter.fill(place, Role::Dialog);
+    painter.frame(place, title, right, Role::DialogBorder);
     inside(place)
 }
 

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::paint::cut;
-use crate::pen::{Pen, Piece, line};
+use crate::painter::{Painter, StyledText, line};
 use crate::theme::Role;
 use bardo_base::text::width;
 
@@ -55,7 +55,7 @@ impl Gauge {
     }
 
     /// Bar of this width. A small level is never drawn as empty, nor an incomplete one as full.
-    pub fn bar(&self, columns: usize) -> Vec<Piece> {
+    pub fn bar(&self, columns: usize) -> Vec<StyledText> {
         let (_, role) = self.standing();
         let Some((part, whole)) = self.level else { return vec![("░".repeat(columns), Role::TextDim)] };
         let columns_wide = u128::try_from(columns).unwrap_or(0);
@@ -80,7 +80,7 @@ impl Gauge {
 }
 
 /// Draws a gauge in one line: label, bar, figures. On a narrow line the bar is dropped first, then the label.
-pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) {
+pub fn draw(gauge: &Gauge, painter: &mut Painter<'_>, area: Rect, label_columns: usize) {
     let area = line(area, 0);
     let columns = usize::from(area.width);
     if columns == 0 {
@@ -94,7 +94,7 @@ pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) 
     let least = if columns >= USUAL { USUAL_WORDS } else { 0 };
     let needed = width(&words).max(least) + 2;
     let after_label = columns.saturating_sub(width(&padded) + 1);
-    let mut left: Vec<Piece> = Vec::new();
+    let mut left: Vec<StyledText> = Vec::new();
     if after_label >= needed {
         left.push((format!("{padded} "), Role::TextDim));
         let bar = after_label.saturating_sub(needed + 1).min(LONGEST);
@@ -108,7 +108,7 @@ pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) 
     }
     left.push((format!("{mark} "), role));
     left.push((words, words_role));
-    pen.pieces(area, &cut(&left, columns));
+    painter.pieces(area, &cut(&left, columns));
 }
 
 #[cfg(test)]

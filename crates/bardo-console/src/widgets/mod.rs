@@ -27,7 +27,7 @@ pub mod words;
 
 use ratatui::layout::Rect;
 
-use super::pen::{Pen, pieces_width};
+use super::painter::{Painter, styled_width};
 use super::theme::Role;
 use paint::{Line, Row, Title};
 
@@ -55,7 +55,7 @@ pub struct CardKeys {
 }
 
 /// Content of a card in each of its sizes.
-pub trait Sheet {
+pub trait CardView {
     /// Content of the one-line form.
     fn line(&self, now: Moment) -> Line;
     /// Title and status on the upper edge.
@@ -76,33 +76,33 @@ pub trait Sheet {
 const SHORT_LINES: u16 = 5;
 
 /// All rows of a full card, with the keys that act on it.
-pub fn all_rows(card: &impl Sheet, now: Moment, columns: usize, keys: CardKeys) -> Vec<Row> {
+pub fn all_rows(card: &impl CardView, now: Moment, columns: usize, keys: CardKeys) -> Vec<Row> {
     let mut rows = card.full(now, columns);
     rows.extend(card.last(now, keys));
     rows
 }
 
 /// Draws a card without key hints. The height of the area selects the one-line, short or full form.
-pub fn draw(card: &impl Sheet, pen: &mut Pen<'_>, area: Rect, now: Moment) {
-    draw_with(card, pen, area, now, CardKeys::default());
+pub fn draw(card: &impl CardView, painter: &mut Painter<'_>, area: Rect, now: Moment) {
+    draw_with(card, painter, area, now, CardKeys::default());
 }
 
 /// Draws a card like [`draw`], with hints for the keys that act on it.
-pub fn draw_with(card: &impl Sheet, pen: &mut Pen<'_>, area: Rect, now: Moment, keys: CardKeys) {
-    let area = area.intersection(pen.buffer.area);
+pub fn draw_with(card: &impl CardView, painter: &mut Painter<'_>, area: Rect, now: Moment, keys: CardKeys) {
+    let area = area.intersection(painter.buffer.area);
     if area.is_empty() {
         return;
     }
     match area.height {
-        1 => paint::one_line(pen, area, card.line(now), now),
+        1 => paint::one_line(painter, area, card.line(now), now),
         2..=SHORT_LINES => {
             let columns = usize::from(area.width).saturating_sub(4);
             let rows = opening(card.short(now), columns, keys);
-            paint::card(pen, area, card.title(now), rows, card.edge(now));
+            paint::card(painter, area, card.title(now), rows, card.edge(now));
         }
         _ => {
             let columns = usize::from(area.width).saturating_sub(4);
-            paint::card(pen, area, card.title(now), all_rows(card, now, columns, keys), card.edge(now));
+            paint::card(painter, area, card.title(now), all_rows(card, now, columns, keys), card.edge(now));
         }
     }
 }
@@ -111,7 +111,7 @@ pub fn draw_with(card: &impl Sheet, pen: &mut Pen<'_>, area: Rect, now: Moment, 
 fn opening(mut rows: Vec<Row>, columns: usize, keys: CardKeys) -> Vec<Row> {
     if let (false, Some(last)) = (keys.open.is_empty(), rows.last_mut())
         && last.right.is_empty()
-        && pieces_width(&last.left) + "Enter ".len() + keys.open.len() < columns
+        && styled_width(&last.left) + "Enter ".len() + keys.open.len() < columns
     {
         last.right = vec![("Enter".to_owned(), Role::Key), (format!(" {}", keys.open), Role::TextDim)];
     }
@@ -124,12 +124,12 @@ fn keyed(row: Row, key: &str, does: &str) -> Row {
 }
 
 /// Number of lines of the full card at this width, without key hints.
-pub fn height(card: &impl Sheet, width: u16, now: Moment) -> u16 {
+pub fn height(card: &impl CardView, width: u16, now: Moment) -> u16 {
     height_with(card, width, now, CardKeys::default())
 }
 
 /// Number of lines of the full card at this width, with hints for the keys that act on it.
-pub fn height_with(card: &impl Sheet, width: u16, now: Moment, keys: CardKeys) -> u16 {
+pub fn height_with(card: &impl CardView, width: u16, now: Moment, keys: CardKeys) -> u16 {
     let columns = usize::from(width).saturating_sub(4);
     // A lower card would be drawn in its short form.
     paint::card_height(width, card.title(now), all_rows(card, now, columns, keys)).max(SHORT_LINES + 1)

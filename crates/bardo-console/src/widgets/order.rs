@@ -10,9 +10,9 @@ use super::figure::{against_quote, ago, amount, decimal, left, memory_rows, paid
 use super::paint::{Group, Line, Row, Title};
 use super::reasons::Reasons;
 use super::status::Status;
-use super::{CardKeys, Moment, Sheet, keyed};
+use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::{age, grouped, gwei, short_address, short_hash};
-use crate::pen::Piece;
+use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::fabric::{Bid, DecayUnit, EventKind, OrderFill, OrderStatus, OrderUpdate};
 use bardo_base::text::{SafeText, width};
@@ -140,7 +140,7 @@ impl OrderModel {
         }
     }
 
-    fn standing(&self, now: Moment) -> Vec<Piece> {
+    fn standing(&self, now: Moment) -> Vec<StyledText> {
         if self.order.is_none() {
             return self.call.standing(now);
         }
@@ -300,7 +300,7 @@ fn exclusivity_row(order: &OrderUpdate) -> Option<Row> {
     })
 }
 
-impl Sheet for OrderModel {
+impl CardView for OrderModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.status(now);
         let mut groups = Vec::new();

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::Moment;
 use crate::format::time_of_day;
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::theme::Role;
 use bardo_base::text::width;
 
@@ -19,9 +19,9 @@ const ROOMY_LINE: u16 = 60;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
     /// Pieces from the left end.
-    pub left: Vec<Piece>,
+    pub left: Vec<StyledText>,
     /// Pieces at the right end.
-    pub right: Vec<Piece>,
+    pub right: Vec<StyledText>,
     /// True if the row is kept when not all rows fit: position of the money, failures.
     pub keep: bool,
 }
@@ -33,7 +33,7 @@ impl Row {
     }
 
     /// Creates a row from pieces at the left.
-    pub fn of(left: Vec<Piece>) -> Self {
+    pub fn of(left: Vec<StyledText>) -> Self {
         Self { left, ..Self::default() }
     }
 
@@ -63,9 +63,9 @@ impl Row {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Title {
     /// Name of the card.
-    pub left: Vec<Piece>,
+    pub left: Vec<StyledText>,
     /// Status of the card.
-    pub right: Vec<Piece>,
+    pub right: Vec<StyledText>,
 }
 
 /// Pieces that are kept or dropped together on a short line; the highest rank is dropped first.
@@ -74,7 +74,7 @@ pub struct Group {
     /// Rank of the group; 0 is kept longest.
     pub rank: u8,
     /// Pieces of the group.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<StyledText>,
 }
 
 impl Group {
@@ -96,16 +96,16 @@ pub struct Line {
     /// Content, as groups with ranks.
     pub groups: Vec<Group>,
     /// Pieces at the right end, such as the duration.
-    pub right: Vec<Piece>,
+    pub right: Vec<StyledText>,
 }
 
 /// Part of `pieces` that fits `columns`; a cut ends with `…`.
-pub fn cut(pieces: &[Piece], columns: usize) -> Vec<Piece> {
-    if pieces_width(pieces) <= columns {
+pub fn cut(pieces: &[StyledText], columns: usize) -> Vec<StyledText> {
+    if styled_width(pieces) <= columns {
         return pieces.to_vec();
     }
     let Some(mut room) = columns.checked_sub(1) else { return Vec::new() };
-    let mut kept: Vec<Piece> = Vec::new();
+    let mut kept: Vec<StyledText> = Vec::new();
     for (text, role) in pieces {
         let (head, whole) = head_of(text, room);
         room = room.saturating_sub(width(head));
@@ -139,8 +139,8 @@ fn head_of(text: &str, columns: usize) -> (&str, bool) {
 
 /// Pieces of the groups that fit. If a group of rank 2 or more was dropped, `…` follows. Groups of rank 0 and 1 are cut
 /// instead of dropped.
-pub fn chosen(mut groups: Vec<Group>, columns: usize) -> Vec<Piece> {
-    let total = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces)).sum::<usize>();
+pub fn chosen(mut groups: Vec<Group>, columns: usize) -> Vec<StyledText> {
+    let total = |groups: &[Group]| groups.iter().map(|group| styled_width(&group.pieces)).sum::<usize>();
     let mut dropped = 0;
     while total(&groups) + dropped > columns {
         let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
@@ -149,7 +149,7 @@ pub fn chosen(mut groups: Vec<Group>, columns: usize) -> Vec<Piece> {
         groups.remove(at);
         dropped = 2;
     }
-    let mut pieces: Vec<Piece> = groups.into_iter().flat_map(|group| group.pieces).collect();
+    let mut pieces: Vec<StyledText> = groups.into_iter().flat_map(|group| group.pieces).collect();
     if dropped > 0 {
         pieces.push((" …".to_owned(), Role::TextDim));
     }
@@ -163,7 +163,7 @@ pub fn wrapped(rows: Vec<Row>, columns: usize) -> Vec<Row> {
     }
     let mut lines = Vec::with_capacity(rows.len());
     for row in rows {
-        let (left, right) = (pieces_width(&row.left), pieces_width(&row.right));
+        let (left, right) = (styled_width(&row.left), styled_width(&row.right));
         if left + usize::from(left > 0 && right > 0) + right <= columns {
             lines.push(row);
             continue;
@@ -173,7 +173,7 @@ pub fn wrapped(rows: Vec<Row>, columns: usize) -> Vec<Row> {
             .map(|left| Row { left, right: Vec::new(), keep: row.keep })
             .collect();
         match broken.last_mut() {
-            Some(last) if right > 0 && pieces_width(&last.left) + 1 + right <= columns => last.right = row.right,
+            Some(last) if right > 0 && styled_width(&last.left) + 1 + right <= columns => last.right = row.right,
             _ if right > 0 => {
                 let more = self::broken(&row.right, columns).into_iter();
                 broken.extend(more.map(|right| Row { left: Vec::new(), right, keep: row.keep }));
@@ -186,7 +186,7 @@ pub fn wrapped(rows: Vec<Row>, columns: usize) -> Vec<Row> {
 }
 
 /// Appends text to a line, merged into the last piece if the role is the same.
-fn add(line: &mut Vec<Piece>, text: &str, role: Role) {
+fn add(line: &mut Vec<StyledText>, text: &str, role: Role) {
     match line.last_mut() {
         Some(last) if last.1 == role => last.0.push_str(text),
         _ if text.is_empty() => {}
@@ -195,11 +195,11 @@ fn add(line: &mut Vec<Piece>, text: &str, role: Role) {
 }
 
 /// Pieces broken between words, and within a word that is longer than a line.
-fn broken(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
+fn broken(pieces: &[StyledText], columns: usize) -> Vec<Vec<StyledText>> {
     let indent = if columns >= 16 { 2 } else { 0 };
-    let margin: Vec<Piece> = if indent > 0 { vec![(" ".repeat(indent), Role::Text)] } else { Vec::new() };
-    let mut lines: Vec<Vec<Piece>> = Vec::new();
-    let mut current: Vec<Piece> = Vec::new();
+    let margin: Vec<StyledText> = if indent > 0 { vec![(" ".repeat(indent), Role::Text)] } else { Vec::new() };
+    let mut lines: Vec<Vec<StyledText>> = Vec::new();
+    let mut current: Vec<StyledText> = Vec::new();
     let mut used = 0;
     let mut start = 0;
     for (text, role) in pieces {
@@ -241,11 +241,11 @@ fn broken(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
 
 /// Draws rows that were wrapped to the area's width. If they do not all fit, the kept rows and the first others are
 /// drawn, and the last line counts the rest.
-pub fn rows(pen: &mut Pen<'_>, area: Rect, rows: &[Row]) {
+pub fn rows(painter: &mut Painter<'_>, area: Rect, rows: &[Row]) {
     let room = usize::from(area.height);
     if rows.len() <= room {
         for (at, row) in (0..).zip(rows) {
-            pen.row(line(area, at), &row.left, &row.right);
+            painter.row(line(area, at), &row.left, &row.right);
         }
         return;
     }
@@ -262,20 +262,20 @@ pub fn rows(pen: &mut Pen<'_>, area: Rect, rows: &[Row]) {
     }
     let chosen = rows.iter().zip(&shown).filter(|(_, shown)| **shown).map(|(row, _)| row);
     for (at, row) in (0..).zip(chosen) {
-        pen.row(line(area, at), &row.left, &row.right);
+        painter.row(line(area, at), &row.left, &row.right);
     }
     let missing = rows.len() - shown_room;
     let lines = if missing == 1 { "line" } else { "lines" };
     let words = [(format!("… {missing} more {lines}"), Role::TextDim)];
-    pen.pieces(line(area, area.height - 1), &cut(&words, usize::from(area.width)));
+    painter.pieces(line(area, area.height - 1), &cut(&words, usize::from(area.width)));
 }
 
 /// Draws the one-line form of a card. On a narrow line the time and the right end are dropped, then groups by rank.
-pub fn one_line(pen: &mut Pen<'_>, area: Rect, card: Line, _now: Moment) {
+pub fn one_line(painter: &mut Painter<'_>, area: Rect, card: Line, _now: Moment) {
     let area = line(area, 0);
     let columns = usize::from(area.width);
     let roomy = area.width >= ROOMY_LINE;
-    let mut left: Vec<Piece> = Vec::new();
+    let mut left: Vec<StyledText> = Vec::new();
     if roomy && card.at > 0 {
         left.push((format!("{} ", time_of_day(card.at / 1000)), Role::TextDim));
     }
@@ -284,25 +284,25 @@ pub fn one_line(pen: &mut Pen<'_>, area: Rect, card: Line, _now: Moment) {
     let kind = if roomy { format!("{:<10} ", card.kind) } else { format!("{} ", card.kind) };
     left.push((kind, if role == Role::StateBad { role } else { Role::Title }));
     let right = if roomy { card.right } else { Vec::new() };
-    let taken = pieces_width(&left) + if right.is_empty() { 0 } else { pieces_width(&right) + 1 };
+    let taken = styled_width(&left) + if right.is_empty() { 0 } else { styled_width(&right) + 1 };
     left.extend(chosen(card.groups, columns.saturating_sub(taken)));
-    pen.row(area, &cut(&left, columns), &right);
+    painter.row(area, &cut(&left, columns), &right);
 }
 
 /// Draws a card with a frame if there is room for one, else with its title as the first line.
-pub fn card(pen: &mut Pen<'_>, area: Rect, title: Title, body: Vec<Row>, edge: Role) {
+pub fn card(painter: &mut Painter<'_>, area: Rect, title: Title, body: Vec<Row>, edge: Role) {
     if area.height >= 4 && area.width >= LEAST_FRAMED {
         let columns = usize::from(area.width) - 4;
         let (title, mut first) = fitted(title, columns);
-        pen.frame(area, &title.left, &title.right, edge);
+        painter.frame(area, &title.left, &title.right, edge);
         let inner = Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 };
         first.extend(body);
-        rows(pen, inner, &wrapped(first, columns));
+        rows(painter, inner, &wrapped(first, columns));
         return;
     }
     let mut all = vec![Row { left: title.left, right: title.right, keep: true }];
     all.extend(body);
-    rows(pen, area, &wrapped(all, usize::from(area.width)));
+    rows(painter, area, &wrapped(all, usize::from(area.width)));
 }
 
 /// Number of lines that [`card`] needs at this width to show everything.
@@ -324,7 +324,7 @@ pub fn card_height(width: u16, title: Title, body: Vec<Row>) -> u16 {
 fn fitted(title: Title, columns: usize) -> (Title, Vec<Row>) {
     // A dash and a blank at both sides of each end, and one dash between the ends.
     let room = columns.saturating_sub(5);
-    let (left, right) = (pieces_width(&title.left), pieces_width(&title.right));
+    let (left, right) = (styled_width(&title.left), styled_width(&title.right));
     if left + right <= room {
         return (title, Vec::new());
     }
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     fn texts(rows: &[Row]) -> Vec<String> {
-        let join = |pieces: &[Piece]| pieces.iter().map(|(text, _)| text.as_str()).collect::<String>();
+        let join = |pieces: &[StyledText]| pieces.iter().map(|(text, _)| text.as_str()).collect::<String>();
         rows.iter().map(|row| format!("{}|{}", join(&row.left), join(&row.right))).collect()
     }
 
@@ -365,7 +365,7 @@ mod tests {
             let lines = wrapped(vec![Row::new(said, Role::Text)], columns);
             let all: String = lines.iter().flat_map(|row| &row.left).map(|(text, _)| text.as_str()).collect();
             assert_eq!(all.replace(' ', ""), said.replace(' ', ""), "{columns}");
-            assert!(lines.iter().all(|row| pieces_width(&row.left) <= columns), "{columns}");
+            assert!(lines.iter().all(|row| styled_width(&row.left) <= columns), "{columns}");
         }
     }
 

@@ -8,7 +8,7 @@ use super::figure::{decimal, readable};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::words::transaction_words;
-use super::{Moment, Sheet};
+use super::{CardView, Moment};
 use crate::format::{grouped, short_hash};
 use crate::theme::Role;
 use bardo_base::fabric::{EventKind, TxState};
@@ -147,7 +147,7 @@ pub fn tool_word(name: &str) -> String {
     }
 }
 
-impl Sheet for PlainModel {
+impl CardView for PlainModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.call.status;
         let mut groups = Vec::new();

@@ -8,9 +8,9 @@ use super::figure::{ago, amount, decimal, impact_badge, left, paid, percent, tex
 use super::paint::{Group, Line, Row, Title};
 use super::reasons::Reasons;
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardView, Moment};
 use crate::format::{dollars, fee, grouped, ratio};
-use crate::pen::Piece;
+use crate::painter::StyledText;
 use crate::theme::Role;
 use bardo_base::fabric::EventKind;
 use bardo_base::text::SafeText;
@@ -145,7 +145,7 @@ impl Quote {
         })
     }
 
-    fn badge(&self) -> Vec<Piece> {
+    fn badge(&self) -> Vec<StyledText> {
         let (word, role) = impact_badge(self.impact);
         let figure = self.impact.map_or(String::new(), |impact| format!("{} ", percent(impact)));
         vec![("impact ".to_owned(), Role::TextDim), (figure, Role::Text), (word.to_owned(), role)]
@@ -242,7 +242,7 @@ pub(super) fn ask_words(call: &Call) -> String {
     format!("{} {token_in} → {token_out}", paid(call.param("amount").as_str()))
 }
 
-impl Sheet for QuoteModel {
+impl CardView for QuoteModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.status(now);
         let mut groups = Vec::new();

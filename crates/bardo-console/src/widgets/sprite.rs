@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use serde::Deserialize;
 
 use super::Moment;
-use crate::pen::{Pen, line};
+use crate::painter::{Painter, line};
 use crate::theme::Role;
 use bardo_base::fabric::SpriteState;
 use bardo_base::model::Phase;
@@ -84,11 +84,11 @@ pub fn next_change_millis(model: &SpriteModel, now: Moment) -> Option<u64> {
 
 /// Draws the sprite at the upper left of an area. In fewer than ten columns or four lines it is a face, and if the face
 /// does not fit, a single character of it.
-pub fn draw(model: &SpriteModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
-    let area = area.intersection(pen.buffer.area);
+pub fn draw(model: &SpriteModel, painter: &mut Painter<'_>, area: Rect, now: Moment) {
+    let area = area.intersection(painter.buffer.area);
     let Some(pose) = ART.states.get(&model.state) else { return };
     let body = phase_role(model.phase);
-    let letters = model.letters || pen.theme.style(body).fg.is_none();
+    let letters = model.letters || painter.theme.style(body).fg.is_none();
     if area.height < LINES || area.width < COLUMNS {
         let face = if letters { &pose.small_ascii } else { &pose.small };
         let shown = if usize::from(area.width) < width(face) {
@@ -97,7 +97,7 @@ pub fn draw(model: &SpriteModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
             Some(face.clone())
         };
         let place = line(area, 0);
-        pen.text(place, place.x, shown.as_deref().unwrap_or(""), body);
+        painter.text(place, place.x, shown.as_deref().unwrap_or(""), body);
         return;
     }
     let frames = if letters { &pose.ascii } else { &pose.frames };
@@ -106,7 +106,7 @@ pub fn draw(model: &SpriteModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let Some(frame) = usize::try_from(at % count).ok().and_then(|at| frames.get(at)) else { return };
     if letters {
         for (row, text) in (0..LINES).zip(frame.lines()) {
-            pen.text(line(area, row), area.x, text, body);
+            painter.text(line(area, row), area.x, text, body);
         }
         return;
     }
@@ -126,7 +126,7 @@ pub fn draw(model: &SpriteModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     for row in 0..LINES {
         for column in 0..COLUMNS {
             let (upper, lower) = (pixel(column, row * 2), pixel(column, row * 2 + 1));
-            let colour = |role: Role| pen.theme.style(role).fg.unwrap_or_default();
+            let colour = |role: Role| painter.theme.style(role).fg.unwrap_or_default();
             let (symbol, style) = match (upper, lower) {
                 (None, None) => continue,
                 (Some(upper), None) => ("▀", Style::new().fg(colour(upper))),
@@ -134,7 +134,7 @@ pub fn draw(model: &SpriteModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
                 (Some(upper), Some(lower)) if upper == lower => ("█", Style::new().fg(colour(upper))),
                 (Some(upper), Some(lower)) => ("▀", Style::new().fg(colour(upper)).bg(colour(lower))),
             };
-            if let Some(cell) = pen.buffer.cell_mut(Position::new(area.x + column, area.y + row)) {
+            if let Some(cell) = painter.buffer.cell_mut(Position::new(area.x + column, area.y + row)) {
                 cell.set_symbol(symbol).set_style(style);
             }
         }

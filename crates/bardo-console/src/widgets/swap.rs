@@ -12,7 +12,7 @@ use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
 use super::reasons::Reasons;
 use super::status::Status;
-use super::{CardKeys, Moment, Sheet, keyed};
+use super::{CardKeys, CardView, Moment, keyed};
 use crate::format::short_hash;
 use crate::theme::Role;
 use bardo_base::fabric::{LeastOut, SafetyCheck, ToolVerified, TxState, TxUpdate};
@@ -223,7 +223,7 @@ impl SwapModel {
     }
 }
 
-impl Sheet for SwapModel {
+impl CardView for SwapModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.call.status;
         let mut groups = Vec::new();

@@ -16,8 +16,8 @@ use super::quote::QuoteModel;
 use super::samples::{self, NOW, START_MILLIS};
 use super::status::Status;
 use super::swap::{StepState, SwapModel};
-use super::{Moment, Sheet, allowance, chart, draw, gauge, height, sprite};
-use crate::pen::Pen;
+use super::{CardView, Moment, allowance, chart, draw, gauge, height, sprite};
+use crate::painter::Painter;
 use crate::theme::{Depth, Role, Theme};
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::*;
@@ -38,15 +38,15 @@ fn text_of(buffer: &Buffer) -> String {
     buffer.content.chunks(width.max(1)).map(|row| line(row).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-fn drawn_with(theme: &Theme, (width, height): (u16, u16), drawing: impl FnOnce(&mut Pen<'_>, Rect)) -> Buffer {
+fn drawn_with(theme: &Theme, (width, height): (u16, u16), drawing: impl FnOnce(&mut Painter<'_>, Rect)) -> Buffer {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
-    drawing(&mut Pen { buffer: &mut buffer, theme }, area);
+    drawing(&mut Painter { buffer: &mut buffer, theme }, area);
     buffer
 }
 
 fn drawn(card: &CallCard, width: u16, height: u16) -> Buffer {
-    drawn_with(&theme("dark"), (width, height), |pen, area| draw(card, pen, area, NOW))
+    drawn_with(&theme("dark"), (width, height), |painter, area| draw(card, painter, area, NOW))
 }
 
 /// Every state of a widget at one width, each in full and in one line.
@@ -87,7 +87,7 @@ fn gauges_charts_and_the_sprite_as_pictures() {
     let mut text = String::new();
     for width in [40, 80, 20, 9] {
         for one in samples::gauges() {
-            let buffer = drawn_with(&theme("dark"), (width, 1), |pen, area| gauge::draw(&one, pen, area, 7));
+            let buffer = drawn_with(&theme("dark"), (width, 1), |painter, area| gauge::draw(&one, painter, area, 7));
             text.push_str(&text_of(&buffer));
             text.push('\n');
         }
@@ -96,7 +96,8 @@ fn gauges_charts_and_the_sprite_as_pictures() {
     let mut text = String::new();
     for (width, lines) in [(80, 8), (40, 4), (120, 1), (12, 3)] {
         for model in [samples::chart(), samples::empty_chart()] {
-            let buffer = drawn_with(&theme("dark"), (width, lines), |pen, area| chart::draw(&model, pen, area, NOW));
+            let buffer =
+                drawn_with(&theme("dark"), (width, lines), |painter, area| chart::draw(&model, painter, area, NOW));
             text.push_str(&format!("{}\n\n", text_of(&buffer)));
         }
     }
@@ -108,8 +109,8 @@ fn gauges_charts_and_the_sprite_as_pictures() {
         for state in SpriteState::ALL {
             let model = sprite::SpriteModel { state, phase, letters };
             let still = Moment { motion: false, ..NOW };
-            let body = drawn_with(&theme("dark"), (10, 4), |pen, area| sprite::draw(&model, pen, area, still));
-            let face = drawn_with(&theme("dark"), (3, 1), |pen, area| sprite::draw(&model, pen, area, still));
+            let body = drawn_with(&theme("dark"), (10, 4), |painter, area| sprite::draw(&model, painter, area, still));
+            let face = drawn_with(&theme("dark"), (3, 1), |painter, area| sprite::draw(&model, painter, area, still));
             text.push_str(&format!("── {state:?} {}\n{}\n", text_of(&face), text_of(&body)));
         }
     }
@@ -159,7 +160,7 @@ fn meaning_that_is_in_a_colour_is_in_a_word_too() {
         ] {
             let card = card(widget, state);
             let size = (80, height(&card, 80, NOW));
-            let buffer = drawn_with(&theme, size, |pen, area| draw(&card, pen, area, NOW));
+            let buffer = drawn_with(&theme, size, |painter, area| draw(&card, painter, area, NOW));
             let (shown, meant) = (style_at(&buffer, words), theme.style(role));
             assert_eq!(shown.fg, meant.fg.or(shown.fg), "{name}: {widget} {state} {words}");
         }
@@ -224,7 +225,7 @@ fn countdowns_stand_still_without_motion() {
     let still = |millis| Moment { millis, motion: false };
     for (widget, state, card) in samples::cards() {
         let at = |millis: u64| {
-            text_of(&drawn_with(&theme("dark"), (80, 30), |pen, area| draw(&card, pen, area, still(millis))))
+            text_of(&drawn_with(&theme("dark"), (80, 30), |painter, area| draw(&card, painter, area, still(millis))))
         };
         let (first, later) = (at(NOW.millis), at(NOW.millis + 1_900));
         assert_eq!(first, later, "{widget} {state}");
@@ -246,21 +247,21 @@ proptest! {
         let now = Moment { millis: START_MILLIS + later, motion };
         let mut buffer = Buffer::filled(all, ratatui::buffer::Cell::new("░"));
         let cards = samples::cards();
-        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+        let mut painter = Painter { buffer: &mut buffer, theme: &theme };
         match cards.get(which) {
-            Some((.., card)) => draw(card, &mut pen, area, now),
+            Some((.., card)) => draw(card, &mut painter, area, now),
             None => match which % 5 {
                 4 => {
                     let all = samples::decisions();
                     let (_, decision) = &all[which % all.len()];
-                    DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, now, clock: now.millis }.draw(&mut pen, area);
+                    DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, now, clock: now.millis }.draw(&mut painter, area);
                 }
-                0 => chart::draw(&samples::chart(), &mut pen, area, now),
-                1 => chart::draw(&samples::empty_chart(), &mut pen, area, now),
-                2 => samples::gauges().iter().for_each(|one| gauge::draw(one, &mut pen, area, 7)),
+                0 => chart::draw(&samples::chart(), &mut painter, area, now),
+                1 => chart::draw(&samples::empty_chart(), &mut painter, area, now),
+                2 => samples::gauges().iter().for_each(|one| gauge::draw(one, &mut painter, area, 7)),
                 _ => SpriteState::ALL.iter().for_each(|state| {
                     let model = sprite::SpriteModel { state: *state, phase: Phase::Survival, letters: motion };
-                    sprite::draw(&model, &mut pen, area, now);
+                    sprite::draw(&model, &mut painter, area, now);
                 }),
             },
         }
@@ -276,7 +277,9 @@ proptest! {
 fn the_sprite_keeps_its_first_frame_without_motion_and_turns_to_letters_without_colour() {
     let model = sprite::SpriteModel { state: SpriteState::Thinking, phase: Phase::Thriving, letters: false };
     let at = |theme: &Theme, millis, motion| {
-        text_of(&drawn_with(theme, (10, 4), |pen, area| sprite::draw(&model, pen, area, Moment { millis, motion })))
+        text_of(&drawn_with(theme, (10, 4), |painter, area| {
+            sprite::draw(&model, painter, area, Moment { millis, motion })
+        }))
     };
     let dark = theme("dark");
     assert_eq!(at(&dark, 0, false), at(&dark, 600, false));
@@ -287,7 +290,7 @@ fn the_sprite_keeps_its_first_frame_without_motion_and_turns_to_letters_without_
     // A phase shows in the cracks too, not only in the colour.
     let shades = |phase| {
         let model = sprite::SpriteModel { state: SpriteState::Idle, phase, letters: false };
-        let buffer = drawn_with(&dark, (10, 4), |pen, area| sprite::draw(&model, pen, area, NOW));
+        let buffer = drawn_with(&dark, (10, 4), |painter, area| sprite::draw(&model, painter, area, NOW));
         let shade = dark.style(Role::SpriteShade).fg.unwrap();
         buffer.content.iter().filter(|cell| cell.fg == shade || cell.bg == shade).count()
     };
@@ -300,7 +303,7 @@ fn a_chart_of_one_value_is_a_line_and_not_a_division() {
     for point in &mut model.points {
         point.1 = Decimal::ONE;
     }
-    let text = text_of(&drawn_with(&theme("dark"), (40, 6), |pen, area| chart::draw(&model, pen, area, NOW)));
+    let text = text_of(&drawn_with(&theme("dark"), (40, 6), |painter, area| chart::draw(&model, painter, area, NOW)));
     assert!(text.contains('●') && text.contains("1.00"), "{text}");
 }
 
@@ -320,7 +323,7 @@ fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
         clock: NOW.millis,
     };
     let height = height.unwrap_or_else(|| model.height(width));
-    text_of(&drawn_with(&theme("dark"), (width, height), |pen, area| model.draw(pen, area)))
+    text_of(&drawn_with(&theme("dark"), (width, height), |painter, area| model.draw(painter, area)))
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn a_decisions_keys_are_guarded_by_the_machines_time_and_not_by_a_shows() {
             now: long_ago,
             clock,
         };
-        text_of(&drawn_with(&theme("dark"), (98, 40), |pen, area| model.draw(pen, area)))
+        text_of(&drawn_with(&theme("dark"), (98, 40), |painter, area| model.draw(painter, area)))
     };
     assert!(!told(NOW.millis).contains("keys act in"), "{}", told(NOW.millis));
     assert!(told(START_MILLIS).contains("keys act in 0.5 s: read it first"));

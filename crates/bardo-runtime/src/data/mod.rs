@@ -22,7 +22,7 @@ mod binding;
 pub mod devnets;
 mod folders;
 pub mod queue_secret;
-pub mod show;
+pub mod scenario_folder;
 #[cfg(test)]
 mod tests;
 

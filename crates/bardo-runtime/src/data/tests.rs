@@ -4,7 +4,7 @@ use std::time::Duration;
 use alloy::primitives::B256;
 
 use super::binding::Identity;
-use super::show::ShowFolder;
+use super::scenario_folder::ScenarioFolder;
 use super::*;
 use bardo_base::clock::SystemClock;
 use bardo_base::config::{Environment, Flags};
@@ -151,7 +151,7 @@ async fn ledgers_are_found_beside_the_lock_of_the_shows() {
     let ledger = data.open_ledger(&opened).await.unwrap();
     let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);
     let config = Config::load(&environment, &Flags::default()).unwrap();
-    let (show, _) = ShowFolder::begin(&config, false).unwrap();
+    let (show, _) = ScenarioFolder::begin(&config, false).unwrap();
     drop(show);
     assert!(data.root().join("shows").join(LOCK).is_file(), "the lock of all shows stays");
     assert_eq!(data.ledgers().unwrap(), [ledger.store.path().to_owned()]);

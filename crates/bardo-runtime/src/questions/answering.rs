@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::{Heard, Shared};
-use super::{Told, mirror};
+use super::{RequestContext, view_model};
 use bardo_base::clock::Clock;
 use bardo_base::id::PermitId;
 use bardo_base::text::SafeText;
 use bardo_base::units::{AmountError, TokenAmount};
-use bardo_safety::approval::{AnswerError, ApprovalDesk, Confirmation, Reply};
+use bardo_safety::approval::{AnswerError, ApprovalQueue, Confirmation, Reply};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_session::questions::{AnswerKind, OperatorAnswer, Question};
 use golem_chain::network::Network;
@@ -56,7 +56,7 @@ pub enum NotTaken {
 /// # Errors
 /// [`NotTaken`].
 pub fn answer(
-    desk: &ApprovalDesk,
+    desk: &ApprovalQueue,
     permit: PermitId,
     answer: OperatorAnswer,
     confirmation: Confirmation,
@@ -89,7 +89,7 @@ pub fn said(answer: &OperatorAnswer) -> String {
 }
 
 /// Checks that an edited amount is smaller: the operator may agree to less, never to more.
-fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(), NotTaken> {
+fn is_smaller(desk: &ApprovalQueue, permit: PermitId, amount: &str) -> Result<(), NotTaken> {
     // The approval queue itself rejects answers to ended requests, and records that the operator wanted less.
     let Some(preview) = desk.asked(permit) else { return Ok(()) };
     let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
@@ -104,16 +104,16 @@ fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(),
 /// View models of the requests on an approval queue, without positions. `told` returns known facts about the requesting
 /// agent.
 pub fn asked_at(
-    desk: &ApprovalDesk,
+    desk: &ApprovalQueue,
     networks: &[Network],
     paper: bool,
-    told: impl Fn(&bardo_base::id::GolemId) -> Told,
+    told: impl Fn(&bardo_base::id::GolemId) -> RequestContext,
 ) -> Vec<Question> {
     let pending = desk.pending();
     let questions = pending.iter().map(|request| {
         let proposal = request.preview.framed.proposal();
         let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
-        let asked = mirror(request, network, 0, paper, told(&proposal.golem_id));
+        let asked = view_model(request, network, 0, paper, told(&proposal.golem_id));
         Question { needs_password: desk.takes_proof(), ..asked }
     });
     questions.collect()
@@ -124,7 +124,7 @@ pub fn asked_at(
 /// Publishes the requests of its approval queue, and delivers answers of other processes to it. `heard` is called for
 /// each such answer with its success and a message.
 pub async fn stand_in_line(
-    desk: ApprovalDesk,
+    desk: ApprovalQueue,
     shared: Shared,
     networks: Vec<Network>,
     clock: Arc<dyn Clock>,
@@ -134,7 +134,7 @@ pub async fn stand_in_line(
     let mut changes = desk.watch();
     let mut laid = Vec::new();
     loop {
-        let mut asked = asked_at(&desk, &networks, paper, |_| Told::default());
+        let mut asked = asked_at(&desk, &networks, paper, |_| RequestContext::default());
         for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
             if let Some(why) = only_here(|| shared.is_led(), offered.kind) {
                 offered.why_not = Some(SafeText::clean(why, 80));

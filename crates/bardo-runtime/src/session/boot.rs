@@ -5,23 +5,23 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::error::BootError;
-use super::stage::{Control, Links, Sources, Stage};
+use super::state::{Control, Links, SessionState, Sources};
 use super::time::UNHURRIED;
-use super::{Brake, SessionOptions, tell};
+use super::{SessionOptions, StopWatch, tell};
 use crate::data::{DataFolder, Ledger};
 use crate::rehearsal::Rehearsal;
 use crate::rehearsed::RehearsalRecorder;
-use crate::{Hands, OpenWorld, account, open_telling};
-use bardo_base::chance::Chance;
+use crate::{OpenWorld, SigningContext, account, open_telling};
 use bardo_base::clock::Clock;
 use bardo_base::config::{Config, ForkSettings};
 use bardo_base::fabric::{Fabric, FabricConfig};
 use bardo_base::id::GolemId;
 use bardo_base::model::Phase;
+use bardo_base::rng::RandomSource;
 use bardo_base::text::SafeText;
 use bardo_safety::Account;
 use bardo_safety::custody::{RevocableAccount, Revocation};
-use bardo_safety::operator::OperatorRules;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_sandbox::genesis::Stage as Step;
 use bardo_sandbox::{MarketMode, Pace, Progress, SandboxConfig};
 use bardo_session::handle::News;
@@ -45,9 +45,9 @@ pub(super) async fn boot(
     config: &Config,
     options: &SessionOptions,
     clock: Arc<dyn Clock>,
-    brake: Brake,
+    stop_watch: StopWatch,
     news: mpsc::Sender<News>,
-) -> Result<Stage, BootError> {
+) -> Result<SessionState, BootError> {
     let folder = DataFolder::of(config);
     folder.create()?;
     let journal = folder.new_journal(&*clock)?;
@@ -61,7 +61,7 @@ pub(super) async fn boot(
         if opened.sandbox.is_none() {
             return Err(BootError::OwnTime);
         }
-        opened.world.chance = Chance::seeded(options.seed);
+        opened.world.rng = RandomSource::seeded(options.seed);
     }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
     let acting = act(config, options, (&opened, &ledger), &rules, &fabric, &clock, &phase_now).await?;
@@ -125,7 +125,7 @@ pub(super) async fn boot(
         fabric,
         journal,
     };
-    Ok(Stage {
+    Ok(SessionState {
         golem_id,
         name: SafeText::clean(&config.golem.name.value, 40),
         role: SafeText::clean(role, 40),
@@ -136,7 +136,7 @@ pub(super) async fn boot(
         led_by_program,
         brain_isolation: led_by_program.then(confinement::available),
         sources,
-        control: Control::new(brake, revocation, phase),
+        control: Control::new(stop_watch, revocation, phase),
         links: Links::new(news, phase_now),
     })
 }
@@ -222,20 +222,20 @@ async fn act(
     config: &Config,
     options: &SessionOptions,
     (opened, ledger): (&OpenWorld, &Ledger),
-    rules: &Arc<OperatorRules>,
+    rules: &Arc<OperatorPolicyEngine>,
     fabric: &Fabric,
     clock: &Arc<dyn Clock>,
     phase: &watch::Receiver<Phase>,
 ) -> Result<Option<Acting>, BootError> {
     let Some(picked) = account::pick(config, &opened.world)? else { return Ok(None) };
-    let hands = Hands {
+    let hands = SigningContext {
         phase: phase.clone(),
         approve: options.approve,
         guardian: options.guardian.clone(),
         paper: options.paper,
         may_turn: true,
         looks_only: options.watch,
-        ..Hands::of(unlocked(config, options, opened, ledger, &picked).await?)
+        ..SigningContext::of(unlocked(config, options, opened, ledger, &picked).await?)
     };
     let made = crate::acting(config, opened, ledger, Arc::clone(rules), fabric, clock.clone(), hands);
     Ok(Some(made.await?))

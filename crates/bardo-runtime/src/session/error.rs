@@ -6,7 +6,7 @@ use bardo_base::id::GolemId;
 use bardo_base::text::SafeText;
 use bardo_safety::custody::reauthentication::ReauthenticationError;
 use bardo_safety::ledger::LedgerError;
-use bardo_safety::operator::AcceptError;
+use bardo_safety::operator_policy::AcceptError;
 use bardo_safety::operator_proof::ProofError;
 use bardo_safety::stop::StopError;
 use bardo_session::confirmation::Unconfirmed;

@@ -6,17 +6,17 @@
 
 use serde_json::json;
 
-use super::stage::Stage;
+use super::state::SessionState;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::audit::{Kind, Note, Trail};
+use bardo_safety::audit::{AuditLog, Kind, Note};
 use bardo_safety::stop::InForce;
 use bardo_safety::{AccountKind, Revoked};
 
 /// Message for lowering a stop that has removed the keys.
 pub(super) const STAY: &str = "the Golem's keys stay revoked until a restart";
 
-impl Stage {
+impl SessionState {
     /// True if a stop has removed the Golem's keys.
     pub(super) fn keys_revoked(&self) -> bool {
         self.control.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(Revoked::Stop))
@@ -39,14 +39,14 @@ impl Stage {
         };
         let words = words(delegated);
         self.tell_last(&words);
-        self.tally().remark(&words);
+        self.stats().remark(&words);
         let body = json!({
             "account": self.sources.world.account, "by": stop.by, "reason": stop.reason,
             "delegation": if delegated { "stands until its owner disables it" } else { "none" },
         });
         let note = Note { kind: Kind::KeysRevoked, call_id: None, golem_id: self.golem_id.clone(), body };
-        let trail = Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
-        self.record_to_the_end(async move { trail.record(note).await });
+        let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
+        self.record_to_the_end(async move { audit_log.record(note).await });
     }
 
     /// Reports that a lower stop does not restore the keys.

@@ -4,11 +4,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `boot` | startup from the configuration to a [`stage::Stage`] |
-//! | `stage` | session state and main loop |
+//! | `boot` | startup from the configuration to a [`state::SessionState`] |
+//! | `state` | session state and main loop |
 //! | `watching` | event sources: events, blocks, health, stop file, policy, requests |
 //! | `looking` | snapshots and queries |
-//! | `brake` | stops, which are handled before all other commands |
+//! | `stop_watch` | stops, which are handled before all other commands |
 //! | `doing` | commands |
 //! | `offers` | manual writes: previewed, held, committed |
 //! | `dying` | shutdown after the Golem's death |
@@ -18,33 +18,33 @@
 //! | `asking` | approval requests that belong to no action: looser rules, lower stops |
 //! | `cues` | events around the Golem in a scenario |
 //! | `time` | simulated time of a session |
-//! | `tally` | statistics of the run, from its events |
+//! | `stats` | statistics of the run, from its events |
 
-mod asking;
 mod boot;
-mod brake;
-mod cues;
-mod doing;
-mod dying;
+mod commands;
 mod error;
 mod keys;
-mod looking;
 #[cfg(test)]
 mod lowering;
 mod offers;
+mod prompts;
+mod queries;
+mod scenario_events;
 mod selling;
-mod stage;
-mod taking_back;
-mod tally;
+mod shutdown;
+mod state;
+mod stats;
+mod stop_watch;
 mod time;
+mod unwind;
 mod watching;
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::actor::{Actor, Living};
-use super::data::show::ShowFolder;
+use super::actor::{Actor, GolemActor};
+use super::data::scenario_folder::ScenarioFolder;
 use bardo_base::clock::{Clock, SimulatedClock, SystemClock};
 use bardo_base::config::Config;
 use bardo_base::secret::Password;
@@ -56,10 +56,10 @@ use golem::{brain, scenario, scenario::Scenario};
 use golem_chain::network::Plan;
 use golem_tools::engine::ApprovalMode;
 
-pub use brake::HOLD_REASON;
+pub use stop_watch::HOLD_REASON;
 pub use time::{Pace, TimeOptions};
 
-use brake::Brake;
+use stop_watch::StopWatch;
 
 /// Message of a Golem that plays no scenario because its network is not inside this process.
 const NO_SHOW: &str = "Scenarios run only on Bardo's built-in devnet, so I do nothing here by myself. Tell me what to \
@@ -134,23 +134,23 @@ impl Session {
     /// Must be called on a tokio runtime. Returns at once; everything is reported through the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
         let golem = match Plan::from_config(&config) {
-            Ok(Plan::Devnet) if config.fork.is_some() => Living::listening(&REHEARSAL),
-            Ok(Plan::Devnet) if config.kept_devnet.is_some() => Living::listening(&KEPT),
+            Ok(Plan::Devnet) if config.fork.is_some() => GolemActor::listening(&REHEARSAL),
+            Ok(Plan::Devnet) if config.kept_devnet.is_some() => GolemActor::listening(&KEPT),
             Ok(Plan::Devnet) => {
                 let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
-                Living::playing(options.show.clone().unwrap_or_else(first))
+                GolemActor::playing(options.show.clone().unwrap_or_else(first))
             }
             // A network that cannot be opened reports that itself.
-            Ok(Plan::Endpoints(_)) | Err(_) => Living::listening(&NO_SHOW),
+            Ok(Plan::Endpoints(_)) | Err(_) => GolemActor::listening(&NO_SHOW),
         };
         let (golem, led) = match brain::Choice::of(&config) {
-            Ok(brain::Choice::Operator) => (Living::listening(&YOU_LEAD), false),
+            Ok(brain::Choice::Operator) => (GolemActor::listening(&YOU_LEAD), false),
             Ok(choice) => {
                 let brain = choice.make();
                 let led = brain.is_some();
                 (golem.led_by(brain), led)
             }
-            Err(why) => (Living::listening(&why), false),
+            Err(why) => (GolemActor::listening(&why), false),
         };
         let golem = golem.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         // The end of a brain's work at one moment is unknown, so a brain needs the system clock.
@@ -173,7 +173,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
     let on_devnet = matches!(Plan::from_config(&config), Ok(Plan::Devnet));
     let lasts = config.kept_devnet.is_some() || config.fork.is_some();
     let plays = actor.script().is_some() && !options.watch && on_devnet && !lasts;
-    let (_show, config) = match plays.then(|| ShowFolder::begin(&config, options.keep)).transpose() {
+    let (_show, config) = match plays.then(|| ScenarioFolder::begin(&config, options.keep)).transpose() {
         Ok(None) => (None, config),
         Ok(Some((show, inside))) => (Some(show), inside),
         Err(why) => {
@@ -187,16 +187,17 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         Some(simulated) => Arc::new(simulated.clone()),
         None => Arc::new(SystemClock),
     };
-    let brake = Brake::of(&config, clock.clone());
+    let stop_watch = StopWatch::of(&config, clock.clone());
     // Stops are executed as they arrive; all other commands are queued behind them.
     let (passed_on, mut commands) = mpsc::channel(COMMANDS_WAITING);
-    let front = brake::Front { brake: brake.clone(), watch_only: options.watch, golem_id: config.golem.id() };
+    let front =
+        stop_watch::Front { stop_watch: stop_watch.clone(), watch_only: options.watch, golem_id: config.golem.id() };
     tokio::spawn(front.stand(arriving, passed_on, news.clone()));
-    let mut booting = Box::pin(boot::boot(&config, &options, clock, brake.clone(), news.clone()));
-    let stage = loop {
+    let mut booting = Box::pin(boot::boot(&config, &options, clock, stop_watch.clone(), news.clone()));
+    let state = loop {
         tokio::select! {
             booted = &mut booting => match booted {
-                Ok(stage) => break stage,
+                Ok(state) => break state,
                 Err(why) => {
                     let message = SafeText::clean(&why.to_string(), 400);
                     tell(&news, News::Market(Update::Fault { chain: None, message })).await;
@@ -209,7 +210,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         }
     };
     drop(booting);
-    stage.run(options, actor, commands, simulated).await;
+    state.run(options, actor, commands, simulated).await;
 }
 
 /// Startup failed: only leaving is possible.
@@ -219,7 +220,7 @@ async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender
             break;
         }
         let words = SafeText::clean("nothing runs here: the network did not start", 100);
-        tell(news, News::Told { done: false, words }).await;
+        tell(news, News::CommandResult { done: false, words }).await;
     }
     tell(news, News::Left(Box::default())).await;
 }
@@ -235,7 +236,7 @@ async fn while_booting(sent: Option<Sent>, options: &SessionOptions, news: &mpsc
         _ if options.watch => "this console is read-only",
         _ => "the network is still starting",
     };
-    tell(news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
+    tell(news, News::CommandResult { done: false, words: SafeText::clean(words, 400) }).await;
     false
 }
 

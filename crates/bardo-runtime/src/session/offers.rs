@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::error::{CommandError, OfferError};
-use super::stage::Stage;
+use super::state::SessionState;
 use super::tell;
-use crate::questions::{Listed, Told, mirror};
+use crate::questions::{Listed, RequestContext, view_model};
 use bardo_base::fabric::AskReason;
 use bardo_base::id::PermitId;
 use bardo_base::secret::Password;
 use bardo_base::text::SafeText;
-use bardo_safety::approval::{ApprovalDesk, ApprovalNeed, requirement};
+use bardo_safety::approval::{ApprovalNeed, ApprovalQueue, requirement};
 use bardo_safety::pipeline::Preview;
 use bardo_session::handle::News;
 use bardo_session::market::Money;
@@ -91,33 +91,33 @@ impl Offers {
     }
 }
 
-impl Stage {
+impl SessionState {
     /// Previews a write on the operator's behalf and holds it, in the background.
     pub(super) async fn offer(self: &Arc<Self>, ticket: u64, call: Call) {
         // Only one offer is reviewed at a time.
         self.control.offers.clear();
         let call_id = self.sources.operator.new_call_id();
         tell(&self.links.news, News::Began { ticket, call_id }).await;
-        let stage = Arc::clone(self);
-        stage.control.running.fetch_add(1, Ordering::SeqCst);
+        let state = Arc::clone(self);
+        state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
-            let (response, question) = match stage.sources.operator.offer(Call { call_id: Some(call_id), ..call }).await
+            let (response, question) = match state.sources.operator.offer(Call { call_id: Some(call_id), ..call }).await
             {
                 Offered::Over(response) => (*response, None),
                 Offered::Held(offer) => {
-                    let (response, question) = (shown(&offer), stage.offer_question(&offer));
+                    let (response, question) = (shown(&offer), state.offer_question(&offer));
                     // A session that is ending holds no offers.
-                    let holds = !*stage.control.leaving.borrow();
+                    let holds = !*state.control.leaving.borrow();
                     if holds {
-                        stage.control.offers.hold(ticket, *offer);
+                        state.control.offers.hold(ticket, *offer);
                     }
                     (response, holds.then_some(question))
                 }
             };
-            stage.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
             if let Some(question) = question {
-                tell(&stage.links.news, News::Offered { ticket, question: Box::new(question) }).await;
+                tell(&state.links.news, News::Offered { ticket, question: Box::new(question) }).await;
             }
         });
     }
@@ -134,18 +134,18 @@ impl Stage {
     ) -> Result<(), OfferError> {
         let offer = self.control.offers.take(permit_id, simulation_hash)?;
         tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
-        let stage = Arc::clone(self);
-        stage.control.running.fetch_add(1, Ordering::SeqCst);
+        let state = Arc::clone(self);
+        state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit().await;
-            stage.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok(())
     }
 }
 
-impl Stage {
+impl SessionState {
     /// View model of an offer as an approval request, with the answers that a manual action accepts.
     fn offer_question(&self, offer: &Offer) -> Question {
         let request = offer.question();
@@ -153,8 +153,8 @@ impl Stage {
         let network =
             self.sources.world.chains().iter().map(|chain| chain.network()).find(|one| one.chain_id == chain_id);
         let listed = self.sources.keeper.as_ref().map(|keeper| Listed::of(keeper.current().policy.rules()));
-        let told = Told { listed: listed.unwrap_or_default(), ..Told::default() };
-        let mut question = mirror(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
+        let told = RequestContext { listed: listed.unwrap_or_default(), ..RequestContext::default() };
+        let mut question = view_model(&request, network, OFFER_NUMBER, self.money() == Money::Paper, told);
         question.needs_password = self.offer_takes_proof(&request.preview);
         if question.reasons.is_empty() {
             question.reasons.push(AskReason::ByHand);
@@ -175,7 +175,7 @@ impl Stage {
             ApprovalNeed::Delay { .. } | ApprovalNeed::Approval { .. } => true,
             ApprovalNeed::Instant | ApprovalNeed::Notify => false,
         };
-        asked && self.sources.desk.as_ref().is_some_and(ApprovalDesk::takes_proof)
+        asked && self.sources.desk.as_ref().is_some_and(ApprovalQueue::takes_proof)
     }
 
     /// Handles the operator's answer to their offer: commits or withdraws it.
@@ -193,7 +193,7 @@ impl Stage {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
                 let Held { offer, .. } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
-                offer.take_back().await;
+                offer.withdraw().await;
                 return Ok("withdrawn: nothing was signed".to_owned());
             }
             AnswerKind::Similar | AnswerKind::Smaller => {
@@ -213,12 +213,12 @@ impl Stage {
         };
         let Held { ticket, offer } = self.control.offers.answered(permit_id).ok_or(OfferError::Over)?;
         tell(&self.links.news, News::Began { ticket, call_id: offer.call_id() }).await;
-        let stage = Arc::clone(self);
-        stage.control.running.fetch_add(1, Ordering::SeqCst);
+        let state = Arc::clone(self);
+        state.control.running.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let response = offer.commit_approved(confirmation, proof).await;
-            stage.control.running.fetch_sub(1, Ordering::SeqCst);
-            tell(&stage.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
         });
         Ok("approved once".to_owned())
     }
@@ -232,7 +232,7 @@ fn shown(offer: &Offer) -> ToolResponse {
         status: Status::Simulated,
         data: None,
         error: None,
-        decision_hints: Some(json!({ "permit": offer.told() })),
+        decision_hints: Some(json!({ "permit": offer.to_json() })),
         explanation: Some(format!("{expected}; valid until its permit expires")),
     }
 }

@@ -18,8 +18,8 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use parking_lot::MutexGuard;
 
-use super::asking::Own;
-use super::stage::Stage;
+use super::prompts::Own;
+use super::state::SessionState;
 use bardo_base::error::ToolError;
 use bardo_base::id::GolemId;
 use bardo_base::model::StopLevel;
@@ -27,10 +27,10 @@ use bardo_base::text::SafeText;
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::stop::{InForce, MOST_NAME, StopError};
 use bardo_session::market::{Money, Network};
-use bardo_store::HoldError;
+use bardo_store::FileLockError;
 use golem_chain::network::Contract;
 use golem_chain::token::{Token, TokenId};
-use golem_tools::engine::{Held, WorldChain};
+use golem_tools::engine::{TokenHolding, WorldChain};
 
 /// Symbols of tokens that are not sold.
 const EXITS: [&str; 3] = ["USDC", "USDT", "DAI"];
@@ -64,20 +64,20 @@ struct Holding<'a> {
 }
 
 /// Sells positions when the stop level requires it, once for each stop.
-pub(super) async fn follow(stage: Arc<Stage>) {
-    if stage.watch_only || stage.sources.world.account.is_none() {
+pub(super) async fn follow(state: Arc<SessionState>) {
+    if state.watch_only || state.sources.world.account.is_none() {
         return;
     }
     // Registered from the beginning, so that the time of its reaction in a scenario does not depend on the speed of the
     // machine.
-    let _attendance = stage.sources.clock.attend();
-    let halts_as = halts_as(&stage.golem_id, &stage.sources.network);
+    let _attendance = state.sources.clock.attend();
+    let halts_as = halts_as(&state.golem_id, &state.sources.network);
     let mut known = None;
     loop {
         let (found, wanted) = {
-            let decided = stage.decided();
-            let found = stage.control.brake.file.read();
-            let wanted = wanted(&found, &halts_as, decided.as_ref(), stage.money());
+            let decided = state.decided();
+            let found = state.control.stop_watch.file.read();
+            let wanted = wanted(&found, &halts_as, decided.as_ref(), state.money());
             (found, wanted)
         };
         if let InForce::Stop(stop) = found
@@ -87,14 +87,14 @@ pub(super) async fn follow(stage: Arc<Stage>) {
             match wanted {
                 Wanted::Nothing => {}
                 Wanted::Sell => {
-                    stage.control.running.fetch_add(1, Ordering::SeqCst);
-                    stage.sell_all(Cause::Flatten).await;
-                    stage.control.running.fetch_sub(1, Ordering::SeqCst);
+                    state.control.running.fetch_add(1, Ordering::SeqCst);
+                    state.sell_all(Cause::Flatten).await;
+                    state.control.running.fetch_sub(1, Ordering::SeqCst);
                 }
-                Wanted::Ask(own) => stage.control.own.ask(own, stage.sources.clock.now_millis()),
+                Wanted::Ask(own) => state.control.own.ask(own, state.sources.clock.now_millis()),
             }
         }
-        stage.sources.clock.pause(LOOK).await;
+        state.sources.clock.pause(LOOK).await;
     }
 }
 
@@ -136,7 +136,7 @@ fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, mone
     }
 }
 
-impl Stage {
+impl SessionState {
     /// Locks the id of the stop under which the operator approved the sale of holdings; `None` if there is none.
     fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
         self.control.decided.lock()
@@ -147,7 +147,8 @@ impl Stage {
         // Locked across both steps, so that nobody sees the lower stop before the decision is recorded.
         let mut decided = self.decided();
         let (reason, now) = ("the operator sells all holdings", self.sources.clock.now_millis());
-        let lowered = self.control.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
+        let lowered =
+            self.control.stop_watch.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
         if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
@@ -160,7 +161,7 @@ impl Stage {
         let left = self.take_orders_back(None).await;
         if left.open > 0 {
             let words = format!("{} of the open orders could not be cancelled and can still fill.", left.open);
-            self.tally().remark(&words);
+            self.stats().remark(&words);
             self.tell_last(&words);
         }
         for words in &left.locked {
@@ -184,12 +185,12 @@ impl Stage {
         let _alone = loop {
             let why = match rules.alone_liquidating(account, LOOK).await {
                 Ok(alone) => break alone,
-                Err(HoldError::Busy(_)) => self.must_end(cause).map(ToOwned::to_owned),
-                Err(HoldError::Store(error)) => Some(error.to_string()),
+                Err(FileLockError::Busy(_)) => self.must_end(cause).map(ToOwned::to_owned),
+                Err(FileLockError::Store(error)) => Some(error.to_string()),
             };
             if let Some(why) = why {
                 let words = format!("Nothing was sold: {why}.");
-                self.tally().remark(&words);
+                self.stats().remark(&words);
                 self.tell_last(&words);
                 self.control.selling.store(false, Ordering::SeqCst);
                 return;
@@ -201,7 +202,7 @@ impl Stage {
             Ok(()) => {
                 for holding in &holdings {
                     let told = self.sell(holding, account, cause).await;
-                    self.tally().remark(&told);
+                    self.stats().remark(&told);
                     self.tell_last(&told);
                     let key = (holding.chain.network().chain_id, holding.token.id);
                     if let Err(error) =
@@ -214,7 +215,7 @@ impl Stage {
             // Without the plan the parts would be refused one by one.
             Err(error) => {
                 let words = format!("Nothing was sold: cannot record the plan ({error}).");
-                self.tally().remark(&words);
+                self.stats().remark(&words);
                 self.tell_last(&words);
             }
         }
@@ -234,7 +235,7 @@ impl Stage {
                         chain.network(),
                         error.message()
                     );
-                    self.tally().remark(&words);
+                    self.stats().remark(&words);
                     self.tell_last(&words);
                 }
             }
@@ -250,7 +251,7 @@ impl Stage {
         let mut held = Vec::new();
         for (address, found) in listed.into_iter().zip(found) {
             match found {
-                Held::Amount(amount) => {
+                TokenHolding::Amount(amount) => {
                     let token = TokenId::Erc20(address);
                     let held = self.sources.world.balance(chain.network().chain_id, account, token, amount);
                     if held?.is_zero() {
@@ -258,10 +259,10 @@ impl Stage {
                     }
                 }
                 // A listed token without a contract has no balance.
-                Held::NoContract => continue,
-                Held::Unreadable => {
+                TokenHolding::NoContract => continue,
+                TokenHolding::Unreadable => {
                     let words = format!("The balance of {address} could not be read; none of it is sold.");
-                    self.tally().remark(&words);
+                    self.stats().remark(&words);
                     self.tell_last(&words);
                     continue;
                 }
@@ -274,7 +275,7 @@ impl Stage {
 
     /// Reason that selling must end now, if there is one.
     fn must_end(&self, cause: Cause) -> Option<&'static str> {
-        let flattens = self.control.brake.file.read().level() == Some(StopLevel::Flatten);
+        let flattens = self.control.stop_watch.file.read().level() == Some(StopLevel::Flatten);
         match cause {
             _ if *self.control.leaving.borrow() => Some("the session is ending"),
             Cause::Flatten if !flattens => Some("the stop ladder is no longer at flatten"),

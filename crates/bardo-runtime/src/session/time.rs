@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::cues::{Cues, answer};
-use super::stage::Stage;
+use super::scenario_events::{ScenarioEvents, answer};
+use super::state::SessionState;
 use bardo_base::clock::{Clock, SimulatedClock};
 use golem::scenario::Operator;
 
@@ -54,10 +54,10 @@ pub enum Pace {
 }
 
 /// Advances the time until the task is aborted.
-pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: TimeOptions) {
+pub(super) async fn conduct(state: Arc<SessionState>, clock: SimulatedClock, options: TimeOptions) {
     let begun = clock.now_millis();
     let tick = options.tick.max(1).saturating_mul(1_000);
-    let mut cues = Cues::of(&stage, options.operator);
+    let mut cues = ScenarioEvents::of(&state, options.operator);
     let mut due = Instant::now();
     // On a screen, life goes on after the scenario; with a limit on time, a run must last its full time.
     let ends = options.operator && options.most.is_none();
@@ -70,21 +70,21 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
             }
         }
         // The state of the stop file is published before the next tick.
-        stage.links.stop.send_if_modified(|known| {
-            let now = stage.lasting(stage.control.brake.file.read().level());
+        state.links.stop.send_if_modified(|known| {
+            let now = state.lasting(state.control.stop_watch.file.read().level());
             std::mem::replace(known, now) != now
         });
-        let answered = options.operator && answer_open(&stage);
-        if cues.give(&stage).await || answered {
+        let answered = options.operator && answer_open(&state);
+        if cues.give(&state).await || answered {
             clock.tick();
             continue;
         }
         let now = clock.now_millis();
-        let leaving = *stage.control.leaving.borrow();
-        let over = ends && stage.control.running.load(Ordering::SeqCst) == 0 && stage.is_over();
+        let leaving = *state.control.leaving.borrow();
+        let over = ends && state.control.running.load(Ordering::SeqCst) == 0 && state.is_over();
         if over && looked {
             // Nothing more happens, however long the observer takes to leave.
-            stage.settled();
+            state.settled();
             sleep(LOOK).await;
             // A person's action is still noticed, and lets time advance while it is running.
             clock.tick();
@@ -102,7 +102,7 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         }
         let next = now.saturating_add(tick);
         if options.step && !leaving && cues.is_moment(now, next) {
-            match stage.control.steps.acquire().await {
+            match state.control.steps.acquire().await {
                 Ok(permit) => permit.forget(),
                 Err(_) => return,
             }
@@ -112,12 +112,12 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
             sleep_until(due).await;
         }
         clock.set(next);
-        make_blocks(&stage, now.saturating_sub(begun), next.saturating_sub(begun)).await;
+        make_blocks(&state, now.saturating_sub(begun), next.saturating_sub(begun)).await;
         clock.tick();
     }
 }
 
-impl Stage {
+impl SessionState {
     /// True if the scenario has nothing left to do.
     fn is_over(&self) -> bool {
         self.control.cues.borrow().as_ref().is_some_and(|script| script.played.borrow().is_over())
@@ -133,12 +133,12 @@ impl Stage {
 
 /// Makes the blocks that are due between `before` and `elapsed`, in milliseconds since the beginning: at most one per
 /// chain.
-async fn make_blocks(stage: &Stage, before: u64, elapsed: u64) {
-    let Some(sandbox) = &stage.sources.sandbox else { return };
+async fn make_blocks(state: &SessionState, before: u64, elapsed: u64) {
+    let Some(sandbox) = &state.sources.sandbox else { return };
     for chain in sandbox.chains() {
         let pace = chain.deployment.plan.block_millis.max(1);
         let due = elapsed / pace > before / pace;
-        if due && !stage.halted().contains(&chain.devnet.chain_id()) {
+        if due && !state.halted().contains(&chain.devnet.chain_id()) {
             // A stopped chain makes no blocks; code that needs one reports that itself.
             let _stopped = chain.devnet.mine().await;
         }
@@ -146,9 +146,9 @@ async fn make_blocks(stage: &Stage, before: u64, elapsed: u64) {
 }
 
 /// Answers the open requests as the scenario's operator; returns true if any was answered.
-fn answer_open(stage: &Stage) -> bool {
-    let Some(desk) = &stage.sources.desk else { return false };
-    let operator = stage.control.cues.borrow().as_ref().map_or(Operator::Wait, |script| script.scenario.operator);
+fn answer_open(state: &SessionState) -> bool {
+    let Some(desk) = &state.sources.desk else { return false };
+    let operator = state.control.cues.borrow().as_ref().map_or(Operator::Wait, |script| script.scenario.operator);
     let mut answered = false;
     for request in desk.pending() {
         let Some(said) = answer(operator) else { continue };

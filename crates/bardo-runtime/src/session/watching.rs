@@ -11,13 +11,13 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::asking::policy_question;
-use super::stage::Stage;
+use super::prompts::policy_question;
+use super::state::SessionState;
 use super::tell;
 use crate::market::pools_of;
 use crate::market::reader::ChainReader;
 use crate::questions::answering::asked_at;
-use crate::questions::{Listed, Told};
+use crate::questions::{Listed, RequestContext};
 use bardo_base::fabric::{
     ChainBlock, ChainHealth, ChainOpened, ChainState, EventKind, HaltChanged, LimitsChanged, PolicyChange,
     PolicyChanged, Receiver, SessionOpened,
@@ -25,7 +25,7 @@ use bardo_base::fabric::{
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
-use bardo_safety::audit::{AuditError, Kind, Note, Trail};
+use bardo_safety::audit::{AuditError, AuditLog, Kind, Note};
 use bardo_safety::operator_proof::Authorisation;
 use bardo_safety::policy::{Adopted, Policy};
 use bardo_safety::stop::InForce;
@@ -68,9 +68,9 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(stage: &Stage) -> Self {
+    pub(super) fn new(session: &SessionState) -> Self {
         Self {
-            adopted: stage.sources.keeper.as_ref().map(|keeper| keeper.current()),
+            adopted: session.sources.keeper.as_ref().map(|keeper| keeper.current()),
             policy_fault: None,
             policy_since: None,
             numbers: BTreeMap::new(),
@@ -84,7 +84,7 @@ impl Watched {
 }
 
 /// Forwards events in order and counts them until `closing` is signalled; earlier events are still forwarded.
-pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closing: oneshot::Receiver<()>) {
+pub(super) async fn events(session: Arc<SessionState>, mut receiver: Receiver, mut closing: oneshot::Receiver<()>) {
     let (mut batch, mut closed) = (Vec::new(), false);
     loop {
         let more = if closed {
@@ -103,51 +103,51 @@ pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closin
             return;
         }
         {
-            let mut tally = stage.tally();
+            let mut stats = session.stats();
             for event in &batch {
-                tally.take(event);
+                stats.take(event);
             }
         }
-        if stage.links.news.send(News::Events(std::mem::take(&mut batch))).await.is_err() {
+        if session.links.news.send(News::Events(std::mem::take(&mut batch))).await.is_err() {
             return;
         }
     }
 }
 
 /// Starts the tasks that follow every chain.
-pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
-    for (place, chain) in stage.sources.world.chains().iter().enumerate() {
-        let sandbox = stage.sources.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
-        tasks.spawn(chain_blocks(Arc::clone(stage), place, sandbox));
-        tasks.spawn(chain_health(Arc::clone(stage), place, chain.client.clone()));
+pub(super) fn chains(session: &Arc<SessionState>, tasks: &mut JoinSet<()>) {
+    for (place, chain) in session.sources.world.chains().iter().enumerate() {
+        let sandbox = session.sources.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
+        tasks.spawn(chain_blocks(Arc::clone(session), place, sandbox));
+        tasks.spawn(chain_health(Arc::clone(session), place, chain.client.clone()));
     }
 }
 
 /// Follows the stop file in a task of its own, beside slower work.
-pub(super) async fn stop(stage: Arc<Stage>) {
+pub(super) async fn stop(session: Arc<SessionState>) {
     let mut look = interval(LOOK_AT_STOP);
     look.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
             _ = look.tick() => {}
-            () = stage.control.brake.rung.notified() => {}
+            () = session.control.stop_watch.rung.notified() => {}
         }
-        stage.look_at_stop();
+        session.look_at_stop();
     }
 }
 
 /// Reads allowances over the network, in a task of its own.
-pub(super) async fn allowances(stage: Arc<Stage>) {
+pub(super) async fn allowances(session: Arc<SessionState>) {
     loop {
         // If a chain does not answer, the known state stays until the next reading.
-        if let Some(allowances) = stage.read_allowances().await {
-            stage.links.allowances.send_replace(allowances);
+        if let Some(allowances) = session.read_allowances().await {
+            session.links.allowances.send_replace(allowances);
         }
         sleep(ALLOWANCES_EVERY).await;
     }
 }
 
-async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
+async fn chain_health(session: Arc<SessionState>, place: usize, client: ChainClient) {
     let (chain_id, mut health) = (client.chain_id(), client.health_handle());
     // The health handle ends with the chain's client, which must not be kept alive here.
     let in_process = matches!(client.backing(), Backing::Devnet(_));
@@ -158,13 +158,13 @@ async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
         let endpoints = endpoints_state(&now, in_process);
         if endpoints != told {
             told = endpoints.clone();
-            tell(&stage.links.news, News::Market(Update::Endpoints { chain: place, state: endpoints })).await;
+            tell(&session.links.news, News::Market(Update::Endpoints { chain: place, state: endpoints })).await;
         }
         if let Some(dispute) = now.disputes().map(|(_, dispute)| dispute).next() {
             if known != ChainState::Disputed {
                 known = ChainState::Disputed;
                 let why = SafeText::clean(&dispute.to_string(), 300);
-                stage.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state: known, why }));
+                session.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state: known, why }));
             }
             continue;
         }
@@ -176,7 +176,7 @@ async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
         if state != known {
             known = state;
             let why = now.last_error.unwrap_or_default();
-            stage.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state, why }));
+            session.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state, why }));
         }
     }
 }
@@ -192,9 +192,9 @@ fn endpoints_state(health: &provider::ChainHealth, in_process: bool) -> Endpoint
     EndpointsState { configured, answering, disputed, dispute }
 }
 
-async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxChain>) {
-    let Some(chain) = stage.sources.world.chains().get(place) else { return };
-    let wallet = stage.sources.world.account.unwrap_or(Address::ZERO);
+async fn chain_blocks(session: Arc<SessionState>, place: usize, sandbox: Option<SandboxChain>) {
+    let Some(chain) = session.sources.world.chains().get(place) else { return };
+    let wallet = session.sources.world.account.unwrap_or(Address::ZERO);
     let pools = sandbox.as_ref().map(|chain| pools_of(&chain.deployment)).unwrap_or_default();
     let fault = |words: &dyn std::fmt::Display| {
         let message = SafeText::clean(&words.to_string(), 160);
@@ -203,8 +203,8 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
     let network: Network = chain.network().clone();
     let reader = ChainReader::new(place, network.clone(), chain.client.provider().clone(), wallet, pools);
     let mut reader = match reader {
-        Ok(reader) => reader.with_paper(stage.sources.paper.clone()),
-        Err(error) => return tell(&stage.links.news, fault(&error)).await,
+        Ok(reader) => reader.with_paper(session.sources.paper.clone()),
+        Err(error) => return tell(&session.links.news, fault(&error)).await,
     };
     let mut next = NextHead::of(chain);
     let (mut head, mut paper) = (None, PaperSeen::default());
@@ -215,7 +215,7 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
                 head = Some(number);
                 reader.read(number).await.map(|snapshot| (number, snapshot))
             }
-            () = paper.moved(&stage) => match head {
+            () = paper.moved(&session) => match head {
                 Some(number) => reader.read_again(number).await.map(|snapshot| (number, snapshot)),
                 None => continue,
             },
@@ -225,15 +225,15 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
                 if let Some(block) = snapshot.blocks.last() {
                     let block =
                         ChainBlock { chain_id: network.chain_id, number: block.number, timestamp: block.timestamp };
-                    stage.emit(None, EventKind::ChainBlock(block));
+                    session.emit(None, EventKind::ChainBlock(block));
                 }
-                stage.hold(&network, number, &snapshot);
-                tell(&stage.links.news, News::Market(Update::Chain(Box::new(snapshot)))).await;
+                session.hold(&network, number, &snapshot);
+                tell(&session.links.news, News::Market(Update::Chain(Box::new(snapshot)))).await;
             }
-            Err(error) => tell(&stage.links.news, fault(&error)).await,
+            Err(error) => tell(&session.links.news, fault(&error)).await,
         }
     }
-    tell(&stage.links.news, fault(&"the chain has stopped")).await;
+    tell(&session.links.news, fault(&"the chain has stopped")).await;
 }
 
 /// Paper mode and version of the paper ledger at the last reading of a chain.
@@ -243,8 +243,8 @@ struct PaperSeen(Option<(bool, (i64, i64))>);
 impl PaperSeen {
     /// Waits until balances differ from those that were read: paper mode was entered or left, or a paper balance
     /// changed.
-    async fn moved(&mut self, stage: &Stage) {
-        let Some((paper, desk)) = stage.sources.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
+    async fn moved(&mut self, session: &SessionState) {
+        let Some((paper, desk)) = session.sources.paper.as_ref().and_then(|paper| Some((paper, paper.desk()?))) else {
             return std::future::pending().await;
         };
         loop {
@@ -301,7 +301,7 @@ impl NextHead {
     }
 }
 
-impl Stage {
+impl SessionState {
     pub(super) fn emit(&self, call_id: Option<CallId>, kind: EventKind) {
         self.sources.fabric.emit(&self.golem_id, call_id, kind);
     }
@@ -382,11 +382,11 @@ impl Stage {
 
     /// Reads the stop file and publishes changes.
     pub(super) fn look_at_stop(&self) {
-        for set in self.control.brake.take_beneath() {
+        for set in self.control.stop_watch.take_beneath() {
             let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
             self.note_stop(Kind::HaltRaised, &changed, &InForce::Stop(set));
         }
-        let found = self.control.brake.file.read();
+        let found = self.control.stop_watch.file.read();
         let known = self.links.in_force.borrow().clone();
         if known.as_ref() == Some(&found) {
             return;
@@ -412,7 +412,7 @@ impl Stage {
             }
             // Before the accompanying stop withdraws the requests. Each rejection is delivered again in its turn, and
             // is then found to be given already.
-            for (permit, reason) in self.control.brake.take_refusals() {
+            for (permit, reason) in self.control.stop_watch.take_refusals() {
                 let refusal = OperatorAnswer::RefuseAndStop { reason };
                 let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
@@ -436,7 +436,7 @@ impl Stage {
     /// Records a change of the stop in the audit log, once among all sessions that see it; `of` is the stop that was
     /// raised or lowered.
     fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
-        if self.watch_only && !self.control.brake.acted.load(Ordering::SeqCst) {
+        if self.watch_only && !self.control.stop_watch.acted.load(Ordering::SeqCst) {
             return;
         }
         let stop = match of {
@@ -446,8 +446,8 @@ impl Stage {
         let by = if changed.by.is_empty() { "operator" } else { changed.by.as_str() };
         let body = json!({ "level": changed.level, "reason": changed.reason, "by": by, "stop": stop });
         let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
-        let trail = Trail::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
-        self.record_to_the_end(async move { trail.record_stop(note).await });
+        let audit_log = AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone());
+        self.record_to_the_end(async move { audit_log.record_stop(note).await });
     }
 
     /// Writes an audit entry that does not affect the change itself; the session does not end before it is written.
@@ -531,7 +531,10 @@ impl Stage {
         let networks: Vec<Network> = self.sources.world.chains().iter().map(|chain| chain.network().clone()).collect();
         let policy = self.sources.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
         let listed = policy.map(|policy| Listed::of(policy.rules())).unwrap_or_default();
-        asked_at(desk, &networks, paper, |golem_id| Told { listed: listed.clone(), ..self.tally().told(golem_id) })
+        asked_at(desk, &networks, paper, |golem_id| RequestContext {
+            listed: listed.clone(),
+            ..self.stats().request_context(golem_id)
+        })
     }
 
     fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {

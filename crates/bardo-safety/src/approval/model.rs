@@ -8,15 +8,15 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::{ApprovalNeed, Consent, Reason, Said, Yes};
-use crate::facts::Facts;
-use crate::framed::Framed;
-use crate::operator::consent as by_policy;
+use super::{ActionApproval, ApprovalNeed, ApprovalSource, Consent, Reason};
+use crate::check_inputs::CheckInputs;
+use crate::operator_policy::consent as by_policy;
 use crate::permit::ActionPermit;
 use crate::pipeline::{Preview, consent};
 use crate::policy::{Policy, parse};
 use crate::proposal::{Intent, Proposal};
 use crate::sample;
+use crate::signing_payload::SigningPayload;
 use crate::simulate::Simulated;
 use crate::value::{Doubt, Values};
 use crate::verdict::Verdict;
@@ -56,7 +56,7 @@ pub(super) fn simulated(takes_back: bool) -> Simulated {
 
 /// A preview of `proposal` with a value of `dollars`.
 pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
-    let framed = Framed::new(sample::frame(proposal)).unwrap();
+    let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
     Preview {
         permit: ActionPermit::issue(&framed, B256::ZERO, now, 60_000),
         framed,
@@ -181,9 +181,9 @@ impl Case {
     }
 
     /// Level of consent that the code computes for a value.
-    fn taken(&self, policy: &Policy, framed: &Framed, value: Option<u64>) -> (ApprovalNeed, Facts) {
+    fn taken(&self, policy: &Policy, framed: &SigningPayload, value: Option<u64>) -> (ApprovalNeed, CheckInputs) {
         let values = value.map(|value| Values { spent: usd(value), ..Values::default() });
-        let facts = Facts {
+        let facts = CheckInputs {
             asked: false,
             now_millis: 1_000,
             block_time: 1,
@@ -306,11 +306,11 @@ fn consent_agrees_with_a_small_model_of_itself() {
         assert_eq!(read(&preview.needs), case.asks(case.shown), "case {number}: {case:#?}");
         let (now, facts) = case.taken(&policy, &preview.framed, case.now);
         let own = preview.permit.permit_id;
-        let yes = |permit_id, said| Consent::Yes(Yes { permit_id, said, grant: None, earlier: vec![] });
+        let yes = |permit_id, said| Consent::Approved(ActionApproval { permit_id, said, grant: None, earlier: vec![] });
         let given = match case.given {
-            "a yes" => yes(own, Said::Operator),
-            "a yes to another" => yes(PermitId::random(), Said::Operator),
-            "waiting" => yes(own, Said::Waited),
+            "a yes" => yes(own, ApprovalSource::Operator),
+            "a yes to another" => yes(PermitId::random(), ApprovalSource::Operator),
+            "waiting" => yes(own, ApprovalSource::Waited),
             "always" => Consent::Always,
             _ => Consent::None,
         };

@@ -59,7 +59,7 @@ impl Reason {
     }
 
     /// Converts the reason into the form that events and screens use.
-    pub fn told(&self) -> AskReason {
+    pub fn to_ask_reason(&self) -> AskReason {
         match self {
             Self::Above { value, limit, field } => {
                 AskReason::AboveLimit { value: value.dollars(), limit: limit.dollars(), field: field.clone() }
@@ -80,7 +80,7 @@ impl Reason {
 
     /// Returns the reason as text for the operator.
     pub fn words(&self) -> SafeText {
-        self.told().words()
+        self.to_ask_reason().words()
     }
 
     /// Returns whether the reason concerns this one action only, so that no approval of other actions covers it.
@@ -155,14 +155,14 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.told().fmt(f)
+        self.to_ask_reason().fmt(f)
     }
 }
 
 /// Serializes in the form of [`AskReason`].
 impl Serialize for Reason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serde::Serialize::serialize(&self.told(), serializer)
+        serde::Serialize::serialize(&self.to_ask_reason(), serializer)
     }
 }
 

@@ -9,9 +9,9 @@
 //! before an entry is made.
 
 mod anchor;
+mod log;
 #[cfg(test)]
 mod tests;
-mod trail;
 mod verify;
 
 use alloy::primitives::{B256, Keccak256};
@@ -23,7 +23,7 @@ use bardo_store::{Migrations, StoreError};
 
 pub use anchor::{Anchor, AnchorError};
 pub use bardo_session::audit::Kind;
-pub use trail::{Note, Trail};
+pub use log::{AuditLog, Note};
 pub use verify::{Fault, Report, verify};
 
 /// Migrations of the audit log's table.

@@ -176,7 +176,7 @@ fn whoever_sits_on_the_anchor_holds_up_no_check() {
 async fn a_stop_without_a_name_is_recorded_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), &[MIGRATIONS]).unwrap();
-    let trail = super::Trail::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
+    let trail = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
     let note = |kind: Kind, level: Option<&str>, reason: &str, stop: &str| Note {
         kind,
         call_id: None,
@@ -210,7 +210,7 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
 #[tokio::test]
 async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     use crate::ledger;
-    use crate::operator::OperatorRules;
+    use crate::operator_policy::OperatorPolicyEngine;
     use crate::policy::{Keeper, parse};
     use crate::stop::StopFile;
 
@@ -220,13 +220,13 @@ async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     let rules = |store: &Store| {
         let policy = parse("preset = \"demo\"", std::path::Path::new("policy.toml")).unwrap();
         let stop = StopFile::in_folder(folder.path());
-        OperatorRules::new(std::sync::Arc::new(Keeper::fixed(policy)), stop, store.clone(), [])
+        OperatorPolicyEngine::new(std::sync::Arc::new(Keeper::fixed(policy)), stop, store.clone(), [])
     };
     let anchor = Anchor::beside(&database);
     let verified = |store: &Store| store.read(|connection| verify(connection, &anchor, None)).unwrap();
     let store = open();
     let first = rules(&store);
-    let trail = super::Trail::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
+    let trail = super::AuditLog::new(store.clone(), std::sync::Arc::new(bardo_base::clock::SystemClock));
     let body = json!({ "level": "pause", "reason": "x", "by": "somebody", "stop": "1" });
     let note = Note { kind: Kind::HaltRaised, call_id: None, golem_id: GolemId::operator(), body };
     trail.record(note).await.unwrap();

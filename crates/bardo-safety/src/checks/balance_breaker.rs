@@ -1,23 +1,23 @@
 //! Balance breaker: stop-loss and failure breaker. Exits and revocations are exempt.
 
+use super::policy_context::PolicyContext;
 use super::spending_limit::no_ledger;
-use super::standing::Standing;
-use crate::facts::Facts;
+use crate::check_inputs::CheckInputs;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 
 /// Checks the stop-loss and the failure breaker.
-pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
+pub fn check(facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
     if facts.takes_back() || facts.reduce_only() {
         return Verdict::passed(Check::BalanceBreaker, Finding::BreakerExempt);
     }
-    let usage = match standing.usage {
+    let usage = match context.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::BalanceBreaker, why),
     };
-    let wish = match &standing.wish {
+    let wish = match &context.wish {
         Ok(wish) => wish,
         Err(doubt) => {
             let violation = Violation::new(
@@ -29,7 +29,7 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
             return Verdict::because(Check::BalanceBreaker, ErrorCode::SafetyPriceUnknown, doubt, vec![violation]);
         }
     };
-    let violations = standing.caps.against_losses(usage, wish);
+    let violations = context.caps.against_losses(usage, wish);
     if violations.is_empty() {
         let highest = usage.high_water.max(wish.equity);
         return Verdict::passed(

@@ -8,8 +8,8 @@ use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 use golem_chain::network::{Network, NetworkKind};
 
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::check_inputs::CheckInputs;
+use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
 
 /// Suggested remedy if the clocks differ.
@@ -17,7 +17,7 @@ const SUGGESTION: &str = "Set this machine's clock by a time server. If it is ri
                           chain or lies about the time: remove it from the configuration.";
 
 /// Returns the verdict on the clocks; `None` where they agree, and on devnets, whose time is their own.
-pub fn check(framed: &Framed, facts: &Facts, network: &Network) -> Option<Verdict> {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, network: &Network) -> Option<Verdict> {
     let times = facts.times(network);
     if network.kind == NetworkKind::Devnet || times.agree() {
         return None;
@@ -49,9 +49,9 @@ mod tests {
     use alloy::primitives::{Address, B256, Bytes, U256};
 
     use super::*;
-    use crate::framed::{Frame, FramedOrder};
     use crate::proposal::{Intent, SignedOrder};
     use crate::sample;
+    use crate::signing_payload::{PayloadOrder, PayloadParts};
     use crate::simulate::Simulated;
     use crate::typed::TypedMessage;
     use bardo_base::model::{ActionClass, Phase};
@@ -62,10 +62,10 @@ mod tests {
     const ME: Address = Address::repeat_byte(1);
 
     /// An exit by a swap, or by an order for fillers.
-    fn exit(by_order: bool) -> Framed {
+    fn exit(by_order: bool) -> SigningPayload {
         let proposal = sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
         if !by_order {
-            return Framed::new(sample::frame(proposal)).unwrap();
+            return SigningPayload::new(sample::frame(proposal)).unwrap();
         }
         let draft = Draft {
             reactor: Address::repeat_byte(2),
@@ -84,14 +84,14 @@ mod tests {
         let mut proposal = proposal;
         let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(7), arrival: None };
         proposal.order = Some(Box::new(order));
-        let frame = Frame { order: Some(FramedOrder { message, signer: ME }), ..sample::frame(proposal) };
-        Framed::new(frame).unwrap()
+        let frame = PayloadParts { order: Some(PayloadOrder { message, signer: ME }), ..sample::frame(proposal) };
+        SigningPayload::new(frame).unwrap()
     }
 
     /// What the check makes of a fair exit at these times: `None` for no verdict, else whether it blocks.
     fn blocks(by_order: bool, machine: u64, chain: u64) -> Option<bool> {
         let pinned = Pinned { chain_id: 1, number: 1, hash: B256::ZERO };
-        let facts = Facts {
+        let facts = CheckInputs {
             asked: false,
             now_millis: machine * 1_000,
             block_time: chain,

@@ -1,8 +1,8 @@
 //! Halt check: blocks actions that the stop in force does not let through.
 
 use crate::account::Revoked;
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::check_inputs::CheckInputs;
+use crate::signing_payload::SigningPayload;
 use crate::stop::{self, Passage};
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
@@ -39,7 +39,7 @@ fn no_order(level: StopLevel) -> Verdict {
 }
 
 /// Checks the action against the stop in force.
-pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs) -> Verdict {
     let class = facts.class(framed.proposal().tool.action_class);
     let passage = stop::passage(facts.takes_back(), facts.reduce_only(), class);
     let Some(level) = facts.stop else {

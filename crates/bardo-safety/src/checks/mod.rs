@@ -8,25 +8,25 @@ pub mod halt;
 pub(super) mod model;
 pub mod phase_gate;
 pub mod policy_cage;
+pub mod policy_context;
 pub mod rate_limit;
 pub mod slippage;
 pub mod spending_limit;
-pub mod standing;
 pub mod token_allowlist;
 
-use super::facts::Facts;
-use super::framed::Framed;
+use super::check_inputs::CheckInputs;
+use super::signing_payload::SigningPayload;
 use super::verdict::Verdict;
-use standing::Standing;
+use policy_context::PolicyContext;
 
 /// Runs every check of the operator, in order. All of them run, even if one blocks.
-pub fn operators(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Vec<Verdict> {
+pub fn operators(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Vec<Verdict> {
     vec![
         halt::check(framed, facts),
-        phase_gate::check(framed, facts, standing),
-        token_allowlist::check(framed, facts, standing),
-        spending_limit::check(framed, facts, standing),
-        rate_limit::check(framed, facts, standing),
-        balance_breaker::check(facts, standing),
+        phase_gate::check(framed, facts, context),
+        token_allowlist::check(framed, facts, context),
+        spending_limit::check(framed, facts, context),
+        rate_limit::check(framed, facts, context),
+        balance_breaker::check(facts, context),
     ]
 }

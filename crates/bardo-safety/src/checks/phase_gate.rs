@@ -22,10 +22,10 @@
 use alloy::primitives::{U256, U512};
 use bardo_base::fabric::Finding;
 
-use super::standing::Standing;
-use crate::facts::Facts;
-use crate::framed::Framed;
+use super::policy_context::PolicyContext;
+use crate::check_inputs::CheckInputs;
 use crate::ledger::{Micros, percent};
+use crate::signing_payload::SigningPayload;
 use crate::simulate::figure;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
@@ -48,15 +48,15 @@ pub const fn allows(phase: Phase, class: ActionClass) -> bool {
 }
 
 /// Checks the action against its phase.
-pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
     let phase = facts.phase;
     let class = facts.class(framed.proposal().tool.action_class);
     if facts.takes_back() {
         return Verdict::passed(Check::PhaseGate, Finding::PhaseTakesBack { phase });
     }
-    let rules = standing.policy.rules().phases.of(phase);
+    let rules = context.policy.rules().phases.of(phase);
     let mut violations = Vec::new();
-    let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, standing, class);
+    let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, context, class);
     if !(allows(phase, class) || closes) {
         let allowed: Vec<_> =
             ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
@@ -80,7 +80,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let moves = facts.simulation.iter().flat_map(|simulated| &simulated.moves);
     for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
         let sold = one.before.saturating_sub(one.after);
-        let position = one.before.saturating_add(gone(facts, standing, framed.proposal().chain_id, one.token));
+        let position = one.before.saturating_add(gone(facts, context, framed.proposal().chain_id, one.token));
         if U512::from(sold) * U512::from(10_000) > U512::from(position) * U512::from(share.get()) {
             let most: U256 = share.of(position, Rounding::Down);
             let shown = |raw| figure(framed.proposal(), one.token, raw);
@@ -103,8 +103,8 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
 }
 
 /// Returns true if the action sells only tokens that a recorded liquidation plan sells completely.
-fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass) -> bool {
-    let (Ok(usage), Some(simulated)) = (standing.usage, &facts.simulation) else { return false };
+fn is_part_of_a_plan(facts: &CheckInputs, context: &PolicyContext<'_>, class: ActionClass) -> bool {
+    let (Ok(usage), Some(simulated)) = (context.usage, &facts.simulation) else { return false };
     let mut sold = simulated.moves.iter().filter(|one| one.after < one.before).peekable();
     class == ActionClass::DecreasePosition
         && facts.reduce_only()
@@ -115,8 +115,8 @@ fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass)
 /// Returns the amount of a token that left within a day by the ledger, in raw units at the current price, rounded down.
 /// Allowances, pending actions and unfilled orders do not count. Zero if it is not known: then a share is one of the
 /// remainder.
-fn gone(facts: &Facts, standing: &Standing<'_>, chain_id: u64, token: TokenId) -> U256 {
-    let (Ok(usage), Ok(values)) = (standing.usage, &facts.values) else { return U256::ZERO };
+fn gone(facts: &CheckInputs, context: &PolicyContext<'_>, chain_id: u64, token: TokenId) -> U256 {
+    let (Ok(usage), Ok(values)) = (context.usage, &facts.values) else { return U256::ZERO };
     let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();
     let valued = values.outflows.iter().find(|one| one.token.id == token);
     let worth = valued.and_then(|one| Some((one.amount, Micros::of(one.usd, Rounding::Up).ok()?)));

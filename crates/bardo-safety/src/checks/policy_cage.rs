@@ -1,10 +1,10 @@
 //! PolicyCage check: whether the account's on-chain policy contract allows the action. It uses the rules read from the
 //! contract; an account without rules is not restricted.
 
-use crate::cage::{Cage, Plan};
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::check_inputs::CheckInputs;
+use crate::onchain_policy::{OnchainPolicy, Plan};
 use crate::proposal::Intent;
+use crate::signing_payload::SigningPayload;
 use crate::value::Doubt;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
@@ -12,7 +12,7 @@ use bardo_base::fabric::Finding;
 use bardo_base::model::{Check, RuleName};
 
 /// Checks the action against the account's on-chain rules.
-pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>) -> Verdict {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, cage: &Result<Option<OnchainPolicy>, Doubt>) -> Verdict {
     let proposal = framed.proposal();
     if proposal.intent == Intent::PolicyCage {
         // The owner may change the rules whatever they say. `safety::calldata` reads the calls back.
@@ -61,8 +61,8 @@ mod tests {
     fn rules_that_cannot_be_read_let_nothing_through() {
         let me = Address::repeat_byte(1);
         let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
-        let framed = Framed::new(sample::frame(proposal)).unwrap();
-        let facts = Facts {
+        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
+        let facts = CheckInputs {
             asked: false,
             now_millis: 1,
             block_time: 1,

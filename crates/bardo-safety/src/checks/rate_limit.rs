@@ -1,9 +1,9 @@
 //! Rate limits: trades per hour, calls per minute, cooldown, revocations, active hours.
 
+use super::policy_context::PolicyContext;
 use super::spending_limit::no_ledger;
-use super::standing::Standing;
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::check_inputs::CheckInputs;
+use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, FigureUnit, Figures, Violation};
 use bardo_base::fabric::Finding;
@@ -16,12 +16,12 @@ const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds in the la
                                 limit; each costs gas";
 
 /// Checks the action against the rate limits.
-pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
-    let usage = match standing.usage {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+    let usage = match context.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::RateLimit, why),
     };
-    let caps = &standing.caps;
+    let caps = &context.caps;
     // Rates do not depend on the amount; the spending limit handles an unknown value.
     let (takes_back, exit) = (facts.takes_back(), facts.reduce_only());
     let by_operator = framed.proposal().golem_id == GolemId::operator();
@@ -46,13 +46,13 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         None => {}
     }
     // The spending limit handles an unknown value.
-    match standing.wish.as_ref().ok().and_then(|wish| caps.revocation_gas(usage, wish)) {
+    match context.wish.as_ref().ok().and_then(|wish| caps.revocation_gas(usage, wish)) {
         Some(gas) if by_operator => asks = Some(format!("this exceeds {}: {}", gas.rule, gas.limit)),
         Some(gas) => violations.push(gas),
         None => {}
     }
-    let hours = &standing.policy.rules().active_hours;
-    let by_both = hours_now(facts, standing);
+    let hours = &context.policy.rules().active_hours;
+    let by_both = hours_now(facts, context);
     let closed = by_both.into_iter().find(|now| !hours.contains(*now)).filter(|_| !takes_back);
     if exit && closed.is_some() && by_both.iter().any(|now| hours.contains(*now)) {
         // One of the two is wrong, and neither may open the hours or lock a position in by itself.
@@ -82,8 +82,8 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
 
 /// The hours by which an action may act or not, in milliseconds since the Unix epoch: the machine's, and the chain's where it
 /// contradicts that. A devnet's time is its own.
-fn hours_now(facts: &Facts, standing: &Standing<'_>) -> [u64; 2] {
-    let network = standing.network.filter(|network| network.kind != NetworkKind::Devnet);
+fn hours_now(facts: &CheckInputs, context: &PolicyContext<'_>) -> [u64; 2] {
+    let network = context.network.filter(|network| network.kind != NetworkKind::Devnet);
     let times = network.map(|network| facts.times(network)).filter(|times| !times.agree());
     [facts.now_millis, times.map_or(facts.now_millis, |times| times.chain.saturating_mul(1_000))]
 }
@@ -111,9 +111,9 @@ mod tests {
         let now = seconds * 1_000;
         let me = Address::repeat_byte(1);
         let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
-        let framed = Framed::new(sample::frame(proposal)).unwrap();
+        let framed = SigningPayload::new(sample::frame(proposal)).unwrap();
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
-        let facts = Facts {
+        let facts = CheckInputs {
             asked: false,
             now_millis: now,
             block_time: seconds,
@@ -137,8 +137,8 @@ mod tests {
         };
         let usage = Usage { now, calls_minute, breaker: Breaker::Closed { failures: 0 }, ..Usage::default() };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
-        let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);
-        check(&framed, &facts, &standing).violations().iter().map(|one| one.rule.to_string()).collect()
+        let context = PolicyContext::new(&policy, Ok(&usage), None, &framed, &facts);
+        check(&framed, &facts, &context).violations().iter().map(|one| one.rule.to_string()).collect()
     }
 
     #[test]

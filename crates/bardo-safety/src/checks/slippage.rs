@@ -8,9 +8,9 @@
 use alloy::primitives::U256;
 use bardo_base::fabric::Finding;
 
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::check_inputs::CheckInputs;
 use crate::proposal::Trade;
+use crate::signing_payload::SigningPayload;
 use crate::simulate::figure_of;
 use crate::value::{Exchange, PriceConcern, Values};
 use crate::verdict::Verdict;
@@ -43,7 +43,7 @@ pub struct SlippageLimits {
 }
 
 /// Checks a trade's figures and the value of every exchange.
-pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, limits: &SlippageLimits) -> Verdict {
     let mut violations = Vec::new();
     let mut unknown = false;
     let proposal = framed.proposal();
@@ -116,7 +116,7 @@ fn enough(paid: &Exchange, most: BasisPoints) -> Option<String> {
     ))
 }
 
-fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+fn trade_rules(trade: &Trade, facts: &CheckInputs, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
     let goes = |raw| figure_of(&trade.token_in, raw);
     let comes = |raw| figure_of(&trade.token_out, raw);
     let mut refuse = |rule: RuleName, limit: String, value: String, would_pass: String, figures: Option<Figures>| {

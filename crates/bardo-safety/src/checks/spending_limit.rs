@@ -1,12 +1,12 @@
 //! Spending limits: caps in dollars on single actions, sliding windows, tokens, positions and gas, and bounds on
 //! allowances.
 
-use super::standing::Standing;
-use crate::facts::Facts;
-use crate::framed::Framed;
+use super::policy_context::PolicyContext;
+use crate::check_inputs::CheckInputs;
 use crate::ledger::{Micros, Span};
 use crate::policy::MaxUsd;
 use crate::proposal::{AllowanceBound, AllowanceKind};
+use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use crate::value::{Doubt, Values, is_unlimited};
 use crate::verdict::Verdict;
@@ -17,32 +17,32 @@ use bardo_base::units::Usd;
 use golem_chain::token::TokenId;
 
 /// Checks the action against every spending limit.
-pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
-    let (values, wish) = match (&facts.values, &standing.wish) {
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+    let (values, wish) = match (&facts.values, &context.wish) {
         (Ok(values), Ok(wish)) => (values, wish),
         (Err(doubt), _) | (Ok(_), Err(doubt)) => return unknown(doubt),
     };
-    let usage = match standing.usage {
+    let usage = match context.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::SpendingLimit, why),
     };
-    let caps = &standing.caps;
+    let caps = &context.caps;
     // A position must be sellable while it falls: an exit above the caps needs approval instead.
     let exceeded = caps.exceeded(usage, wish);
     let (mut violations, mut over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
     over.extend(caps.exit_volume(usage, wish));
-    position(framed, facts, values, standing, &mut violations);
-    gas(framed, values, standing, &mut violations);
+    position(framed, facts, values, context, &mut violations);
+    gas(framed, values, context, &mut violations);
     if !facts.takes_back() {
         let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
         for (symbol, usd) in takeable {
-            let most = standing.policy.rules().max_allowance_usd;
+            let most = context.policy.rules().max_allowance_usd;
             above(most, usd, RuleName::MaxAllowanceUsd, &format!("of {symbol} left as an allowance"), &mut violations);
         }
         for bound in &framed.proposal().allowances {
-            allowance(bound, facts, standing, &mut violations);
+            allowance(bound, facts, context, &mut violations);
         }
-        signed(framed, facts, standing, &mut violations);
+        signed(framed, facts, context, &mut violations);
     }
     if violations.is_empty() {
         let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
@@ -94,8 +94,14 @@ fn above(most: MaxUsd, usd: Usd, rule: RuleName, of_what: &str, violations: &mut
 
 /// Checks the value of a holding after an action that adds to it, at the highest price. Incoming tokens, also of orders
 /// that are not settled yet, count at what was given for them: at a fair price they are not worth more.
-fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
-    let rules = standing.policy.rules();
+fn position(
+    framed: &SigningPayload,
+    facts: &CheckInputs,
+    values: &Values,
+    context: &PolicyContext<'_>,
+    violations: &mut Vec<Violation>,
+) {
+    let rules = context.policy.rules();
     let class = facts.class(framed.proposal().tool.action_class);
     let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
     if !adds || facts.takes_back() {
@@ -106,7 +112,7 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
         let held = facts.portfolio.as_ref().map(|portfolio| {
             portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.highest)
         });
-        let coming = coming(standing, framed.proposal().chain_id, inflow.token.id);
+        let coming = coming(context, framed.proposal().chain_id, inflow.token.id);
         let after = held.ok().zip(given.ok()).zip(coming);
         let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
         let unfed = MaxUsd(rules.max_unfed_usd.0.filter(|_| values.is_unfed(inflow.token.id)));
@@ -131,12 +137,12 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
 }
 
 /// Returns the dollars given for the output of open orders in a token; `None` if the ledger cannot be read.
-fn coming(standing: &Standing<'_>, chain_id: u64, token: TokenId) -> Option<Usd> {
-    Some(standing.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
+fn coming(context: &PolicyContext<'_>, chain_id: u64, token: TokenId) -> Option<Usd> {
+    Some(context.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
 }
 
-fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
-    let rules = standing.policy.rules();
+fn gas(framed: &SigningPayload, values: &Values, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
+    let rules = context.policy.rules();
     above(rules.max_gas_usd, values.gas, RuleName::MaxGasUsd, "of gas at most", violations);
     let fee = framed.fees().max_fee_per_gas;
     if let Some(most) = rules.max_fee_per_gas_gwei.wei().filter(|most| fee > *most) {
@@ -152,8 +158,13 @@ fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &m
     }
 }
 
-fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
-    let rules = standing.policy.rules();
+fn allowance(
+    bound: &AllowanceBound,
+    facts: &CheckInputs,
+    context: &PolicyContext<'_>,
+    violations: &mut Vec<Violation>,
+) {
+    let rules = context.policy.rules();
     // The threshold that `value` uses: an allowance above it is not counted by its amount.
     if is_unlimited(bound.at_most) && !rules.allow_unlimited_allowance.0 {
         violations.push(Violation::new(
@@ -166,20 +177,20 @@ fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, vio
     if let AllowanceKind::Permit2 { expires_at } = bound.kind
         && !bound.at_most.is_zero()
     {
-        lasts(expires_at, "an allowance", facts, standing, violations);
+        lasts(expires_at, "an allowance", facts, context, violations);
     }
 }
 
 /// Checks every deadline of a signed message. Until its last deadline, an order is an option that others hold.
-fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+fn signed(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
     let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
     let order = framed.order().map(|order| (&order.message, "an order"));
     for (message, what) in inside.chain(order) {
         for takes in message.takes().iter().filter(|takes| !takes.amount.is_zero()) {
-            lasts(takes.holds_until.max(takes.usable_until), what, facts, standing, violations);
+            lasts(takes.holds_until.max(takes.usable_until), what, facts, context, violations);
         }
         if let TypedMessage::CrossChainOrder { intent, .. } = message {
-            lasts(intent.fill_deadline.into(), what, facts, standing, violations);
+            lasts(intent.fill_deadline.into(), what, facts, context, violations);
         }
     }
 }
@@ -189,9 +200,9 @@ fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &
 /// `checks::clocks` lets only exits by a swap, and revocations, pass then.
 ///
 /// [`Times::moment`]: bardo_base::clock::Times::moment
-fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
-    let most = standing.policy.rules().max_allowance_seconds.0;
-    let now = standing.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
+fn lasts(until: u64, what: &str, facts: &CheckInputs, context: &PolicyContext<'_>, violations: &mut Vec<Violation>) {
+    let most = context.policy.rules().max_allowance_seconds.0;
+    let now = context.network.map_or(facts.now_millis / 1_000, |network| facts.times(network).moment());
     let lasts = until.saturating_sub(now);
     let figures = Figures::new(FigureUnit::Seconds, most, lasts).leaving(most);
     let found = |violation: &Violation| {

@@ -10,14 +10,14 @@ use std::sync::LazyLock;
 
 use alloy::primitives::{Address, FixedBytes, keccak256};
 
-use super::standing::Standing;
+use super::policy_context::PolicyContext;
 use crate::account::AccountKind;
 use crate::calldata;
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::check_inputs::CheckInputs;
 use crate::grants;
 use crate::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, TokenRef, Wallet, Word};
 use crate::proposal::{Intent, Purpose};
+use crate::signing_payload::SigningPayload;
 use crate::simulate::settler;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
@@ -115,32 +115,32 @@ const fn protocol(contract: Contract) -> &'static str {
 }
 
 /// Violations found so far, and whether one of them concerns a token.
-struct Found {
+struct Violations {
     violations: Vec<Violation>,
     tokens: bool,
 }
 
-impl Found {
+impl Violations {
     fn add(&mut self, rule: RuleName, allowed: String, value: impl ToString, would_pass: &str) {
         self.violations.push(Violation::new(rule, allowed, value.to_string(), would_pass.to_owned()));
     }
 }
 
 /// Checks everything that the action touches against the policy's allowlists.
-pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
-    let rules = standing.policy.rules();
-    let mut found = Found { violations: Vec::new(), tokens: false };
+pub fn check(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>) -> Verdict {
+    let rules = context.policy.rules();
+    let mut found = Violations { violations: Vec::new(), tokens: false };
     who_and_what(framed, rules, &mut found);
-    if let Some(network) = standing.network {
+    if let Some(network) = context.network {
         found.violations.extend(grants::violations(framed, &network.book));
     }
     if !facts.takes_back() {
         tokens(framed, facts, rules, &mut found);
-        hops(framed, standing, &mut found);
-        contracts(framed, facts, standing, &mut found);
-        parties(framed, standing, &mut found);
+        hops(framed, context, &mut found);
+        contracts(framed, facts, context, &mut found);
+        parties(framed, context, &mut found);
     }
-    let Found { violations, tokens } = found;
+    let Violations { violations, tokens } = found;
     if violations.is_empty() {
         return Verdict::passed(Check::TokenAllowlist, Finding::Listed);
     }
@@ -148,7 +148,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     Verdict::broken(Check::TokenAllowlist, code, violations)
 }
 
-fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
+fn who_and_what(framed: &SigningPayload, rules: &Rules, found: &mut Violations) {
     let proposal = framed.proposal();
     let mut word = |rule: RuleName, scope: &Scope<Word>, name: &str, would_pass: &str| {
         if !scope.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
@@ -192,7 +192,7 @@ fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
     }
 }
 
-fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
+fn tokens(framed: &SigningPayload, facts: &CheckInputs, rules: &Rules, found: &mut Violations) {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|one| one.token.id);
     let inflows = proposal.inflows.iter().map(|one| one.token.id);
@@ -219,9 +219,9 @@ fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
 
 /// Checks the intermediate tokens of a trade. They leave no trace in the account, but their issuer decides whether
 /// anything comes out of the trade. The quote's source chose them, so they must be known here.
-fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
-    let (Some(network), proposal) = (standing.network, framed.proposal()) else { return };
-    let allowed = &standing.policy.rules().allowed_tokens;
+fn hops(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
+    let (Some(network), proposal) = (context.network, framed.proposal()) else { return };
+    let allowed = &context.policy.rules().allowed_tokens;
     for address in calldata::passed_through(proposal, &network.book) {
         let listed = network.book.tokens().iter().any(|token| token.address == address);
         let wraps = network.book.contract(Contract::WrappedNative) == Some(address);
@@ -234,11 +234,11 @@ fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
     }
 }
 
-fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mut Found) {
-    let rules = standing.policy.rules();
+fn contracts(framed: &SigningPayload, facts: &CheckInputs, context: &PolicyContext<'_>, found: &mut Violations) {
+    let rules = context.policy.rules();
     let proposal = framed.proposal();
     let role = |address: Address| {
-        let network = standing.network?;
+        let network = context.network?;
         network.book.contracts().find(|(_, at)| *at == address).map(|(contract, _)| contract)
     };
     if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
@@ -305,8 +305,8 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
     }
 }
 
-fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
-    let rules = standing.policy.rules();
+fn parties(framed: &SigningPayload, context: &PolicyContext<'_>, found: &mut Violations) {
+    let rules = context.policy.rules();
     let proposal = framed.proposal();
     let mut recipients: Vec<Address> = proposal.recipients.clone();
     recipients.extend(proposal.inflows.iter().map(|inflow| inflow.recipient));
@@ -318,7 +318,7 @@ fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
         }
     }
     for spender in grants::spenders(framed) {
-        let known = standing.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
+        let known = context.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
         let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, known) {
             found.add(RuleName::AllowedSpenders, rules.allowed_spenders.words(), spender, "an allowed spender");

@@ -11,7 +11,7 @@ use super::secret::{SecretError, SecretKey};
 use super::signing::Key;
 use crate::pipeline::{Order, OrderToSign, ToSign};
 use crate::proposal::Proposal;
-use crate::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
+use crate::{Account, AccountKind, Capability, PayloadContext, PayloadError, SignError, SigningPayload};
 use golem_chain::devnet::MNEMONIC;
 use golem_chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use golem_chain::provider::{Backing, ChainClient};
@@ -108,9 +108,9 @@ impl Account for DevelopmentAccount {
         AccountKind::DevelopmentKey
     }
 
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         if !is_devnet(proposal.chain_id) {
-            return Err(FrameError::WrongChain {
+            return Err(PayloadError::WrongChain {
                 chain_id: proposal.chain_id,
                 why: "the development key is publicly known; it signs for the devnet's chains 31337 and 31338 only"
                     .into(),

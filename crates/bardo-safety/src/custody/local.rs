@@ -10,8 +10,8 @@ use crate::pipeline::Order;
 use crate::proposal::{Leg, Proposal};
 use crate::queue_key::QueueKey;
 use crate::{
-    Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot,
-    SignError,
+    Account, AccountKind, Capability, PayloadContext, PayloadError, PayloadLeg, PayloadOrder, PayloadParts,
+    PayloadSlot, SignError, SigningPayload,
 };
 use golem_chain::signed::Signed;
 
@@ -62,7 +62,7 @@ impl Account for LocalAccount {
         self.queue_key_of(ledger, self.address)
     }
 
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         frame_plain(self.address, AccountKind::LocalKey, proposal, context)
     }
 
@@ -92,13 +92,13 @@ pub(super) fn frame_plain(
     own: Address,
     kind: AccountKind,
     proposal: Proposal,
-    context: &FrameContext,
-) -> Result<Framed, FrameError> {
+    context: &PayloadContext,
+) -> Result<SigningPayload, PayloadError> {
     fits(own, &proposal, context)?;
     let legs = proposal
         .legs
         .iter()
-        .map(|leg| FramedLeg {
+        .map(|leg| PayloadLeg {
             purpose: leg.purpose,
             from: own,
             to: leg.to,
@@ -108,17 +108,17 @@ pub(super) fn frame_plain(
             slots: slots(leg, own, 0),
         })
         .collect();
-    let order = proposal.order.as_ref().map(|order| FramedOrder { message: order.message.clone(), signer: own });
-    Framed::new(Frame { proposal, kind, signer: own, payer: own, legs, order, fees: context.fees })
+    let order = proposal.order.as_ref().map(|order| PayloadOrder { message: order.message.clone(), signer: own });
+    SigningPayload::new(PayloadParts { proposal, kind, signer: own, payer: own, legs, order, fees: context.fees })
 }
 
 /// Checks that the proposal is for this account and for the context's chain.
-pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) -> Result<(), FrameError> {
+pub(super) fn fits(own: Address, proposal: &Proposal, context: &PayloadContext) -> Result<(), PayloadError> {
     if proposal.account != own {
-        return Err(FrameError::WrongAccount { asked: proposal.account, own });
+        return Err(PayloadError::WrongAccount { asked: proposal.account, own });
     }
     if proposal.chain_id != context.chain_id {
-        return Err(FrameError::WrongChain {
+        return Err(PayloadError::WrongChain {
             chain_id: proposal.chain_id,
             why: format!("the payload is for chain {}", context.chain_id),
         });
@@ -127,10 +127,10 @@ pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) ->
 }
 
 /// Returns the signature slots of a call, moved by `shift` bytes and assigned to `signer`.
-pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<FramedSlot> {
+pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<PayloadSlot> {
     leg.slots
         .iter()
-        .map(|slot| FramedSlot { offset: slot.offset.saturating_add(shift), message: slot.message.clone(), signer })
+        .map(|slot| PayloadSlot { offset: slot.offset.saturating_add(shift), message: slot.message.clone(), signer })
         .collect()
 }
 

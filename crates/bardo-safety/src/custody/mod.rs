@@ -30,7 +30,7 @@ mod tests;
 pub use binding::{BadLedgerId, LedgerId};
 pub use delegated::DelegatedAccount;
 pub use development::{DevelopmentAccount, NotForDevelopment};
-pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, Listed};
+pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, ListedKey};
 pub use local::LocalAccount;
 pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, Revocation};

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use crate::pipeline::Order;
 use crate::proposal::Proposal;
 use crate::queue_key::QueueKey;
-use crate::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, Revoked, SignError};
+use crate::{Account, AccountKind, Capability, PayloadContext, PayloadError, Revoked, SignError, SigningPayload};
 use golem_chain::signed::Signed;
 
 const WHOLE: u8 = 0;
@@ -96,7 +96,7 @@ impl Account for RevocableAccount {
         self.check().ok().and_then(|()| self.inner.queue_key(ledger))
     }
 
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         self.inner.frame(proposal, context)
     }
 

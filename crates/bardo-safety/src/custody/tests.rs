@@ -15,7 +15,7 @@ use super::signing::Key;
 use crate::pipeline::{OrderToSign, ToSign};
 use crate::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder};
 use crate::typed::TypedMessage;
-use crate::{Account, FeeBound, FrameContext, FrameError, Framed, SignError};
+use crate::{Account, FeeBound, PayloadContext, PayloadError, SignError, SigningPayload};
 use bardo_abi::permit2::typed::{PermitDetails, PermitSingle, PermitTransferFrom, TokenPermissions};
 use bardo_base::clock::SystemClock;
 use bardo_base::config::RpcUrl;
@@ -75,14 +75,14 @@ pub(super) fn leg(to: Address, value: U256, data: Bytes, gas_limit: u64) -> Leg 
 }
 
 /// Signing input of the pipeline for a payload with a single transaction.
-pub(super) fn to_sign(framed: Framed, nonce: u64) -> ToSign {
+pub(super) fn to_sign(framed: SigningPayload, nonce: u64) -> ToSign {
     let transaction = framed.legs()[0].clone();
     let chain_id = framed.proposal().chain_id;
     ToSign { framed, leg: 0, transaction, chain_id, nonce, fees: FEES }
 }
 
-fn context(chain_id: u64) -> FrameContext {
-    FrameContext { chain_id, fees: FEES }
+fn context(chain_id: u64) -> PayloadContext {
+    PayloadContext { chain_id, fees: FEES }
 }
 
 fn vectors() -> Vec<Value> {
@@ -195,9 +195,9 @@ fn a_frame_is_this_accounts_and_this_chains() {
     assert_eq!((framed.signer(), framed.payer(), framed.account()), (own, own, own));
     assert_eq!((framed.legs()[0].from, framed.legs()[0].gas_limit), (own, 23_100));
     let other = account.frame(proposal(Address::ZERO, 5, vec![leg.clone()]), &context(5)).unwrap_err();
-    assert!(matches!(other, FrameError::WrongAccount { .. }), "{other}");
+    assert!(matches!(other, PayloadError::WrongAccount { .. }), "{other}");
     let elsewhere = account.frame(proposal(own, 6, vec![leg]), &context(5)).unwrap_err();
-    assert!(matches!(elsewhere, FrameError::WrongChain { chain_id: 6, .. }), "{elsewhere}");
+    assert!(matches!(elsewhere, PayloadError::WrongChain { chain_id: 6, .. }), "{elsewhere}");
     assert!(account.frame(proposal(own, 5, Vec::new()), &context(5)).is_err());
     // Cap of one transaction: 2^24 (EIP-7825).
     assert_eq!(
@@ -265,7 +265,7 @@ fn the_development_key_neither_frames_nor_signs_for_another_chain() {
     for chain_id in [0, 1, 10, 8_453, 31_336, 31_339, u64::MAX] {
         let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
         let refused = account.frame(proposal(own, chain_id, vec![leg.clone()]), &context(chain_id)).unwrap_err();
-        assert!(matches!(refused, FrameError::WrongChain { .. }), "{chain_id}: {refused}");
+        assert!(matches!(refused, PayloadError::WrongChain { .. }), "{chain_id}: {refused}");
         // Even with a payload that was prepared by another account, the key itself refuses.
         let framed = LocalAccount::locked(own).frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
         let refused = account.sign_parts(&to_sign(framed, 0)).unwrap_err();

@@ -9,7 +9,7 @@
 //! may become too low. The source's mark is lowered by the smallest possible amount, and the destination's mark is
 //! raised by the largest.
 //!
-//! Not here: whether an order's value is in transit (see `operator::away`), and whether it has arrived (see
+//! Not here: whether an order's value is in transit (see `operator_policy::away`), and whether it has arrived (see
 //! `orders::bridge`).
 
 use alloy::primitives::Address;

@@ -12,7 +12,7 @@ use super::brought;
 use super::depth::{Depth, events, witness};
 use super::reach::seconds_until;
 use super::record::{Record, Stage};
-use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
+use super::{Card, Ending, OrderChain, OrderError, Orders, PollResult, line};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::permit2::Permit2;
 use bardo_abi::uniswapx::{OrderInfo, Reactor};
@@ -26,7 +26,7 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::Contract;
 use golem_chain::permit2::{nonce_position, nonce_used};
 use golem_chain::provider::{ChainClient, ProviderError};
-use golem_protocols::uniswap::gateway::{Hearsay, ServiceStatus};
+use golem_protocols::uniswap::gateway::{ServiceReport, ServiceStatus};
 use golem_protocols::uniswap::order::{At, Order};
 
 /// Height of a priority order's curve above its minimum output, in basis points.
@@ -43,7 +43,7 @@ const TROUBLE_LASTS: u64 = 1_000;
 const MPS: u64 = 10_000_000;
 
 /// The chain's latest block, and the order's state at the confirmed block.
-struct Standing {
+struct AuctionState {
     number: u64,
     timestamp: u64,
     base_fee: u128,
@@ -69,7 +69,7 @@ struct Fill {
 }
 
 impl Orders {
-    pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<Seen, OrderError> {
+    pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<PollResult, OrderError> {
         let chain = self.chain(record.chain_id)?;
         let standing = standing(chain, record, order).await?;
         let heard = match &chain.auctions {
@@ -87,7 +87,7 @@ async fn standing(
     OrderChain { client, confirmations, .. }: &OrderChain,
     record: &Record,
     order: &Order,
-) -> Result<Standing, OrderError> {
+) -> Result<AuctionState, OrderError> {
     let info = order.info();
     let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not return {what}", client.network()));
     let Depth { head, deep } = Depth::of(client, *confirmations).await?;
@@ -108,7 +108,7 @@ async fn standing(
     let funded = enough(has.take(&answers)) && enough(lets.take(&answers));
     let time = time.take(&answers).ok_or_else(|| nonsense("the time"))?;
     let (fill, void) = if used { spent(client, record, order, deep.number).await? } else { (None, None) };
-    Ok(Standing {
+    Ok(AuctionState {
         number: head.number,
         timestamp: head.timestamp,
         base_fee: head.base_fee_per_gas.unwrap_or_default().into(),
@@ -221,10 +221,10 @@ fn is_forgotten(error: &ProviderError, back: u64) -> bool {
 fn seen(
     record: &Record,
     order: &Order,
-    standing: &Standing,
-    heard: Result<Option<Hearsay>, ServiceError>,
+    standing: &AuctionState,
+    heard: Result<Option<ServiceReport>, ServiceError>,
     remark: &str,
-) -> Seen {
+) -> PollResult {
     let unexplained = standing.nonce_used && standing.fill.is_none() && standing.void.is_none();
     let (status, end) = if standing.fill.is_some() {
         (OrderStatus::Filled, Some(Ending::Took))
@@ -279,11 +279,11 @@ fn seen(
         OrderStatus::Pending | OrderStatus::Open | OrderStatus::Filled | OrderStatus::Error => {}
     }
     let update = card(record, order, cosigned.as_ref(), standing, status, hearsay.as_ref(), remarks.join("; "));
-    Seen { card: Card::Order(Box::new(update)), end }
+    PollResult { card: Card::Order(Box::new(update)), end }
 }
 
 /// Returns a remark if the service reports an end that the chain does not confirm.
-fn contradiction(status: OrderStatus, heard: Option<&Hearsay>) -> Option<String> {
+fn contradiction(status: OrderStatus, heard: Option<&ServiceReport>) -> Option<String> {
     let heard = heard?.status;
     let ended = matches!(heard, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
     (ended && !status.is_final())
@@ -294,9 +294,9 @@ fn card(
     record: &Record,
     order: &Order,
     cosigned: Option<&Order>,
-    standing: &Standing,
+    standing: &AuctionState,
     status: OrderStatus,
-    heard: Option<&Hearsay>,
+    heard: Option<&ServiceReport>,
     remark: String,
 ) -> OrderUpdate {
     let figures = &record.figures;
@@ -461,7 +461,7 @@ fn fee_for(order: &Order, output: U256) -> Option<u128> {
 }
 
 /// Returns the curve of the output: as cosigned, or before the cosignature from now to the deadline.
-fn curve(record: &Record, order: &Order, cosigned: bool, standing: &Standing) -> DecayCurve {
+fn curve(record: &Record, order: &Order, cosigned: bool, standing: &AuctionState) -> DecayCurve {
     let wanted = &record.figures.token_out;
     let least = sum(&order.bounds().least_out);
     let start = starts(order).unwrap_or(least);

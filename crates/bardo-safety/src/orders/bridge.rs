@@ -9,7 +9,7 @@ use alloy::sol_types::{SolCall, SolEvent as _};
 
 use super::depth::{Depth, events, witness};
 use super::record::{Record, Stage};
-use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
+use super::{Card, Ending, OrderChain, OrderError, Orders, PollResult, line};
 use bardo_abi::erc20::Erc20;
 use bardo_abi::erc7683::{DestinationSettler, OriginSettler};
 use bardo_base::fabric::{Asset, Bid, IntentStatus, IntentUpdate, TxPlace};
@@ -26,7 +26,7 @@ const LOCKED: u8 = 1;
 const REPAID: u8 = 2;
 const REFUNDED: u8 = 3;
 
-struct Standing {
+struct BridgeState {
     deposit: u8,
     /// True if the origin's confirmed block is past the deadline for locking.
     over: bool,
@@ -51,15 +51,20 @@ struct Delivery {
 }
 
 /// Result of the search for a delivery on the destination.
-enum Told {
+enum DeliverySearch {
     Delivered(Delivery),
     Nothing,
     /// The destination's endpoints disagree.
-    Untold,
+    Disputed,
 }
 
 impl Orders {
-    pub(super) async fn bridge(&self, record: &Record, intent: &Intent, remark: &str) -> Result<Seen, OrderError> {
+    pub(super) async fn bridge(
+        &self,
+        record: &Record,
+        intent: &Intent,
+        remark: &str,
+    ) -> Result<PollResult, OrderError> {
         let chain = self.chain(record.chain_id)?;
         let there = u64::try_from(intent.data.destinationChainId)
             .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
@@ -88,7 +93,7 @@ impl Orders {
     }
 }
 
-async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) -> Result<Standing, OrderError> {
+async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) -> Result<BridgeState, OrderError> {
     let [(origin, here), (destination, there)] =
         chains.map(|chain| (&chain.client, Depth::of(&chain.client, chain.confirmations)));
     let (here, there) = futures::try_join!(here, there)?;
@@ -112,12 +117,12 @@ async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) ->
         refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
     let (delivery, untold) = match delivery(destination, record, intent, there.number).await? {
-        Told::Delivered(delivery) => (Some(delivery), false),
-        Told::Nothing => (None, false),
-        Told::Untold => (None, true),
+        DeliverySearch::Delivered(delivery) => (Some(delivery), false),
+        DeliverySearch::Nothing => (None, false),
+        DeliverySearch::Disputed => (None, true),
     };
     let refund_from = refund_from(origin, record, intent, at).await;
-    Ok(Standing {
+    Ok(BridgeState {
         deposit: deposit.status,
         over,
         destination: there,
@@ -142,19 +147,24 @@ async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at:
     Some(u64::from(intent.fill_deadline).saturating_add(delay.into()).saturating_add(1))
 }
 
-async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, head: u64) -> Result<Told, OrderError> {
+async fn delivery(
+    destination: &ChainClient,
+    record: &Record,
+    intent: &Intent,
+    head: u64,
+) -> Result<DeliverySearch, OrderError> {
     let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else {
-        return Ok(Told::Nothing);
+        return Ok(DeliverySearch::Nothing);
     };
     let from = record.figures.arrival_from_block.unwrap_or_default();
     // The confirmed block is older than the order, so there cannot be a delivery yet.
     if head < from {
-        return Ok(Told::Nothing);
+        return Ok(DeliverySearch::Nothing);
     }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
     // The high-water mark of the stop-loss follows an arrival, so one endpoint's answer is not enough.
-    let Some(logs) = events(destination, &filter).await? else { return Ok(Told::Untold) };
+    let Some(logs) = events(destination, &filter).await? else { return Ok(DeliverySearch::Disputed) };
     let in_range = |log: &&Log| log.block_number.is_some_and(|block| (from..=head).contains(&block));
     let found = logs.iter().filter(in_range).filter(|log| log.address() == settler).find_map(|log| {
         let event = DestinationSettler::Filled::decode_log(&log.inner).ok()?;
@@ -166,7 +176,7 @@ async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, h
             && event.amount >= intent.data.outputAmount
             && event.originChainId == U256::from(record.chain_id)
     };
-    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(Told::Nothing) };
+    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(DeliverySearch::Nothing) };
     let block = place.block.unwrap_or_default();
     let at = |number: u64| {
         let call = Erc20::balanceOfCall { owner: record.account };
@@ -176,7 +186,7 @@ async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, h
     let came = balances.map(|(before, after)| after.saturating_sub(before));
     let sent = witness(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
     let filler = sent.map_or(event.filler, |sent| sent.inner.signer());
-    Ok(Told::Delivered(Delivery { place, filler, came }))
+    Ok(DeliverySearch::Delivered(Delivery { place, filler, came }))
 }
 
 /// Reads a block's timestamp from Multicall3, in seconds since the Unix epoch.
@@ -206,11 +216,11 @@ fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
 fn seen(
     record: &Record,
     intent: &Intent,
-    standing: &Standing,
+    standing: &BridgeState,
     heard: &[RelayerBid],
     mut remarks: Vec<String>,
     (source, destination): (String, String),
-) -> Seen {
+) -> PollResult {
     let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
     let too_late = standing.destination.timestamp > u64::from(intent.fill_deadline);
     let never = standing.deposit == 0 && standing.over;
@@ -300,7 +310,7 @@ fn seen(
         money: line(money),
         remark: line(remarks.join("; ")),
     };
-    Seen { card: Card::Intent(Box::new(update)), end }
+    PollResult { card: Card::Intent(Box::new(update)), end }
 }
 
 fn text(amount: U256, token: &Asset) -> String {

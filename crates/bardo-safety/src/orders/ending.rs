@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Card, Ending, Record};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::ledger::MarkMoved;
-use crate::rulebook::ReserveError;
+use crate::policy_engine::ReserveError;
 use bardo_base::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
 use bardo_base::text::SafeText;
 

@@ -37,7 +37,7 @@ use alloy::providers::Provider as _;
 use parking_lot::Mutex;
 
 use crate::permit;
-use crate::rulebook::{End, ReserveError, Rulebook};
+use crate::policy_engine::{End, PolicyEngine, ReserveError};
 use crate::typed::TypedMessage;
 use bardo_base::clock::Clock;
 use bardo_base::error::{ErrorCode, ToolError};
@@ -50,7 +50,7 @@ use bardo_store::{Store, StoreError};
 use golem_chain::network::Network;
 use golem_chain::provider::{ChainClient, ProviderError};
 use golem_protocols::intents::gateway::IntentGateway;
-use golem_protocols::uniswap::gateway::{Hearsay, OrderGateway};
+use golem_protocols::uniswap::gateway::{OrderGateway, ServiceReport};
 use golem_protocols::uniswap::order::OrderKind;
 
 pub use record::{Record, Stage};
@@ -84,7 +84,7 @@ pub struct OrdersConfig {
     /// Store with the ledger's database.
     pub store: Store,
     /// Policy engine that settles reservations.
-    pub rules: Arc<dyn Rulebook>,
+    pub rules: Arc<dyn PolicyEngine>,
     /// Clock for timestamps and pauses.
     pub clock: Arc<dyn Clock>,
     /// Event fabric for the updates.
@@ -100,7 +100,7 @@ pub struct Orders {
 struct Inner {
     chains: Vec<OrderChain>,
     store: Store,
-    rules: Arc<dyn Rulebook>,
+    rules: Arc<dyn PolicyEngine>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
     /// Lock per order, so that only one poll runs at a time. Otherwise a poll with an older view could overwrite a
@@ -109,11 +109,11 @@ struct Inner {
     /// Last published card of each order as JSON, to avoid repeated events.
     told: Mutex<BTreeMap<B256, String>>,
     /// Last answer of the service for each order, with its time in milliseconds since the Unix epoch.
-    heard: Mutex<BTreeMap<B256, (u64, Heard)>>,
+    heard: Mutex<BTreeMap<B256, (u64, ServiceAnswer)>>,
 }
 
 /// Answer of a service about an order.
-type Heard = Result<Option<Hearsay>, ServiceError>;
+type ServiceAnswer = Result<Option<ServiceReport>, ServiceError>;
 
 impl fmt::Debug for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -158,7 +158,7 @@ impl From<OrderError> for ToolError {
 }
 
 /// Result of one poll.
-pub(super) struct Seen {
+pub(super) struct PollResult {
     card: Card,
     /// End of the order; `None` while it can still take something.
     end: Option<Ending>,
@@ -310,7 +310,7 @@ impl Orders {
 
     /// Returns the service's answer about an order, from the cache within the service's pause. For an order that the
     /// chain has ended, the service is asked until its answer includes the cosigner's data.
-    async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> Heard {
+    async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> ServiceAnswer {
         let now = self.inner.clock.now_millis();
         let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
         let lock = || self.inner.heard.lock();
@@ -331,7 +331,7 @@ impl Orders {
         said
     }
 
-    async fn seen(&self, record: &Record, remark: &str) -> Result<Seen, OrderError> {
+    async fn seen(&self, record: &Record, remark: &str) -> Result<PollResult, OrderError> {
         match &record.message {
             TypedMessage::UniswapxOrder { order, .. } => self.auction(record, order, remark).await,
             TypedMessage::CrossChainOrder { intent, .. } => self.bridge(record, intent, remark).await,
@@ -341,9 +341,9 @@ impl Orders {
         }
     }
 
-    async fn write_down(&self, record: &Record, seen: Seen) -> Result<(), OrderError> {
+    async fn write_down(&self, record: &Record, seen: PollResult) -> Result<(), OrderError> {
         failpoint::reach(Failpoint::OrderLooked);
-        let Seen { card, end } = seen;
+        let PollResult { card, end } = seen;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
         {
             let mut told = self.inner.told.lock();

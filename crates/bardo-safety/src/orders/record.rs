@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::state::OrderState;
-use crate::rulebook::Reservation;
+use crate::policy_engine::Reservation;
 use crate::typed::TypedMessage;
 use bardo_base::fabric::Asset;
 use bardo_base::id::{CallId, GolemId, PermitId};

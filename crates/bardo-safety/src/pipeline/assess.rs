@@ -7,16 +7,16 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use tracing::{Instrument as _, debug_span};
 
-use super::look::Look;
+use super::chain_view::ChainView;
 use super::recover::allowed_before;
 use super::{Pipeline, Refusal};
 use crate::calldata;
+use crate::chain_snapshot::{SnapshotReader, portfolio};
+use crate::check_inputs::CheckInputs;
 use crate::checks::{clocks, policy_cage, slippage};
-use crate::facts::Facts;
-use crate::framed::Framed;
-use crate::ground::{Ground, portfolio};
 use crate::orders::record;
 use crate::parties::{Party, Role};
+use crate::signing_payload::SigningPayload;
 use crate::simulate::{self, Fault, Simulated, Surroundings};
 use crate::value::{Doubt, Spreads, Unpriced, Values, values};
 use crate::verdict::Verdict;
@@ -25,20 +25,20 @@ use bardo_base::fabric::{EventKind, Finding};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Check, Phase, RuleName};
 use bardo_base::units::{Rounding, Usd};
-use golem_chain::fork::{BalanceShift, Fork, NextBlock};
+use golem_chain::fork::{BalanceDelta, Fork, NextBlock};
 use golem_chain::network::Contract;
 use golem_chain::token::{Token, TokenId};
 
 /// Findings about a signing payload on one block.
 #[derive(Debug, Clone)]
 pub(super) struct Assessment {
-    pub facts: Facts,
+    pub facts: CheckInputs,
     /// One verdict per check, in the order of [`Check::ALL`].
     pub verdicts: Vec<Verdict>,
     /// Differences between the simulation, calldata or order and the declaration.
     pub faults: Vec<Fault>,
     /// Chain state that the assessment read.
-    pub look: Look,
+    pub look: ChainView,
 }
 
 impl Assessment {
@@ -48,31 +48,31 @@ impl Assessment {
 }
 
 impl Pipeline {
-    /// Assesses the transactions of `framed` from index `from`, on the latest block of `ground`. The endpoints of
-    /// `ground` must agree on that block; [`Self::assess`] decides what happens if they do not.
+    /// Assesses the transactions of `framed` from index `from`, on the latest block of `reader`. The endpoints of
+    /// `reader` must agree on that block; [`Self::assess`] decides what happens if they do not.
     ///
     /// # Errors
     /// [`Refusal`] if the chain cannot be read at all. Anything that blocks the payload is in the verdicts.
     pub(super) async fn assess_on(
         &self,
-        ground: &Ground,
-        framed: &Framed,
+        reader: &SnapshotReader,
+        framed: &SigningPayload,
         from: usize,
         phase: Phase,
-        earlier: Option<&Look>,
+        earlier: Option<&ChainView>,
     ) -> Result<Assessment, Refusal> {
         let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
         let fork =
-            Fork::pin(&ground.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
-        let mut look = self.look(ground, framed, from, &fork, earlier).await?;
+            Fork::pin(&reader.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+        let mut look = self.look(reader, framed, from, &fork, earlier).await?;
         let around = Surroundings {
-            permit2: ground.network().book.contract(Contract::Permit2),
-            wrapped: ground.network().book.contract(Contract::WrappedNative),
-            stables: ground.stables(),
+            permit2: reader.network().book.contract(Contract::Permit2),
+            wrapped: reader.network().book.contract(Contract::WrappedNative),
+            stables: reader.stables(),
             producer: Some(fork.next_block().coinbase),
             promised: self.promised(framed)?,
-            settler: ground.network().book.contract(Contract::OriginSettler),
-            known_tokens: self.known_tokens(ground, framed)?,
+            settler: reader.network().book.contract(Contract::OriginSettler),
+            known_tokens: self.known_tokens(reader, framed)?,
             shifts: self.shifts(framed)?,
         };
         let ran = look.run(&fork, framed, &around).instrument(debug_span!("simulate")).await;
@@ -90,9 +90,9 @@ impl Pipeline {
         };
         let told = weighed(Unpriced::Doubt);
         let mut faults = simulate::declared(framed, &around);
-        faults.extend(calldata::read(framed.proposal(), &ground.network().book));
+        faults.extend(calldata::read(framed.proposal(), &reader.network().book));
         let next = fork.next_block().timestamp;
-        faults.extend(simulate::order_faults(framed, &ground.network().book, next, look.settling));
+        faults.extend(simulate::order_faults(framed, &reader.network().book, next, look.settling));
         faults.extend(look.hollow.iter().cloned());
         let simulated = match ran {
             Ok(simulation) => {
@@ -116,7 +116,7 @@ impl Pipeline {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
         };
-        let mut facts = Facts {
+        let mut facts = CheckInputs {
             asked: false,
             now_millis: self.inner.clock.now_millis(),
             block_time: fork.next_block().timestamp,
@@ -135,7 +135,7 @@ impl Pipeline {
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         // First, so that it names the error: limits and prices rest on the time.
-        verdicts.splice(0..0, clocks::check(framed, &facts, ground.network()));
+        verdicts.splice(0..0, clocks::check(framed, &facts, reader.network()));
         if !verdicts.iter().any(Verdict::blocks) {
             verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
         }
@@ -143,16 +143,16 @@ impl Pipeline {
     }
 
     /// Returns the amounts that signed orders of the account may still take, by token, in raw units.
-    pub(super) fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
+    pub(super) fn promised(&self, framed: &SigningPayload) -> Result<BTreeMap<Address, U256>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let promised = self.history().read(|connection| record::promised(connection, chain_id, account));
         promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
     /// Returns the tokens whose `approve` sets an allowance, for [`crate::revocation`].
-    fn known_tokens(&self, ground: &Ground, framed: &Framed) -> Result<BTreeSet<Address>, Refusal> {
+    fn known_tokens(&self, reader: &SnapshotReader, framed: &SigningPayload) -> Result<BTreeSet<Address>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
-        let book = &ground.network().book;
+        let book = &reader.network().book;
         // A contract that the operator calls directly counts as a token: no agent can repeat that call.
         let by_hand = framed.proposal().golem_id == GolemId::operator();
         let mut known: BTreeSet<Address> = book.tokens().iter().map(|token| token.address).collect();
@@ -179,7 +179,7 @@ impl Pipeline {
     }
 
     /// Emits one event per verdict.
-    pub(super) fn tell_verdicts(&self, framed: &Framed, verdicts: &[Verdict]) {
+    pub(super) fn tell_verdicts(&self, framed: &SigningPayload, verdicts: &[Verdict]) {
         for verdict in verdicts {
             self.say(framed, EventKind::SafetyCheck(verdict.event()));
         }
@@ -206,7 +206,7 @@ fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unprice
 /// Applies the paper ledger's balance shifts.
 fn shifted(
     mut balances: BTreeMap<TokenId, (Token, U256)>,
-    shifts: &[BalanceShift],
+    shifts: &[BalanceDelta],
 ) -> BTreeMap<TokenId, (Token, U256)> {
     for shift in shifts {
         if let Some((_, held)) = balances.get_mut(&shift.token.map_or(TokenId::Native, TokenId::Erc20)) {

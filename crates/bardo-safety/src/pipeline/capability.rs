@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use alloy::primitives::Address;
 
-use crate::framed::{FeeBound, Framed, FramedLeg};
+use crate::signing_payload::{FeeBound, PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 
 /// Kind of signable action. Sealed: this file defines all of them.
@@ -49,11 +49,11 @@ pub struct Capability<A: Action = Transaction> {
 #[non_exhaustive]
 pub struct ToSign {
     /// Signing payload that was checked.
-    pub framed: Framed,
+    pub framed: SigningPayload,
     /// Index of the transaction in the payload, from 0.
     pub leg: usize,
     /// Sender, target, value, calldata with signature slots, and gas limit.
-    pub transaction: FramedLeg,
+    pub transaction: PayloadLeg,
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Nonce of the transaction.
@@ -67,7 +67,7 @@ pub struct ToSign {
 #[non_exhaustive]
 pub struct OrderToSign {
     /// Signing payload that was checked.
-    pub framed: Framed,
+    pub framed: SigningPayload,
     /// Typed order message.
     pub message: TypedMessage,
     /// Address whose key signs the order.
@@ -107,7 +107,7 @@ impl fmt::Debug for Capability<Transaction> {
 impl Capability<Transaction> {
     /// Creates the permission to sign transaction number `leg` of `framed`. `None` if that transaction does not exist,
     /// or if the fees exceed the payload's bound.
-    pub(super) fn new(framed: Framed, leg: usize, nonce: u64, fees: FeeBound) -> Option<Self> {
+    pub(super) fn new(framed: SigningPayload, leg: usize, nonce: u64, fees: FeeBound) -> Option<Self> {
         let bound = framed.fees();
         let within = fees.max_fee_per_gas <= bound.max_fee_per_gas
             && fees.max_priority_fee_per_gas <= bound.max_priority_fee_per_gas
@@ -120,7 +120,7 @@ impl Capability<Transaction> {
 
 impl Capability<Order> {
     /// Creates the permission to sign the order of `framed`. `None` if it has no order.
-    pub(super) fn of_order(framed: Framed) -> Option<Self> {
+    pub(super) fn of_order(framed: SigningPayload) -> Option<Self> {
         let order = framed.order()?.clone();
         let chain_id = framed.proposal().chain_id;
         let to_sign = OrderToSign { framed, message: order.message, signer: order.signer, chain_id };

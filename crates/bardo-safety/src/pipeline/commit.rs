@@ -11,21 +11,21 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug_span, instrument};
 
+use super::account_lock::{AccountLock, LockSource, REVOCATION_WAIT};
 use super::assess::Assessment;
+use super::open_orders::{exit_by_hand, traded};
 use super::recover::{ended, hold_late_again};
-use super::settle::Truth;
-use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
-use super::way::{exit_by_hand, traded};
+use super::settle::OnchainOutcome;
 use super::witness::despite_disputes;
 use super::{Pipeline, Prepared, Preview, Refusal, Slot, consent};
 use crate::approval::Consent;
 use crate::audit::{self, AuditError, Entry, Kind};
-use crate::framed::Framed;
 use crate::orders::OrderState;
 use crate::orders::record::{self, Figures, Record};
 use crate::permit::{self, PermitFault, Use};
+use crate::policy_engine::{End, Reservation, ReserveError};
 use crate::proposal::Purpose;
-use crate::rulebook::{End, Reservation, ReserveError};
+use crate::signing_payload::SigningPayload;
 use crate::simulate::Simulated;
 use crate::value::Values;
 use crate::verdict::Verdict;
@@ -47,7 +47,7 @@ const LOOK_AGAIN_SECONDS: u64 = 5;
 #[derive(Debug, Clone)]
 pub struct Committed {
     /// Signing payload that was signed, or would have been.
-    pub framed: Framed,
+    pub framed: SigningPayload,
     /// Findings of the last simulation before signing.
     pub simulated: Simulated,
     /// Dollar values that the action was counted at.
@@ -59,7 +59,7 @@ pub struct Committed {
     /// Reports of the signed transactions, in order.
     pub legs: Vec<LegReport>,
     /// Balance changes and gas cost by the chain; `None` until they are known.
-    pub truth: Option<Truth>,
+    pub truth: Option<OnchainOutcome>,
     /// Problems that did not undo the action, such as an allowance that could not be revoked.
     pub remarks: Vec<String>,
     /// Record of the order that was signed and submitted.
@@ -117,13 +117,13 @@ pub struct LegReport {
 
 /// Reservation of a plan in the ledger, with the dollars that it covers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct ReservedSpend {
     pub reservation: Reservation,
     pub spent: Usd,
     pub gas: Usd,
 }
 
-impl Held {
+impl ReservedSpend {
     /// Maximum spending if the gas cost, data fee included, came to `gas`. A rollup may charge more than was estimated.
     pub(super) fn most_with(&self, gas: Usd) -> Usd {
         let more = gas.checked_sub(self.gas).unwrap_or(Usd::ZERO);
@@ -197,20 +197,25 @@ impl Pipeline {
     /// [`Refusal`] if nothing was signed, or if nothing that was signed can ever be included. Other failures after the
     /// first signature are in the [`Committed`].
     pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
-        self.commit_by(ByTurn::Own, permit_id, consent).await
+        self.commit_by(LockSource::Own, permit_id, consent).await
     }
 
     /// Like [`Self::commit`], under an account lock that the caller already has.
     ///
     /// # Errors
     /// As [`Self::commit`].
-    pub async fn commit_in(&self, turn: Turn, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
-        self.commit_by(ByTurn::Given(turn), permit_id, consent).await
+    pub async fn commit_in(
+        &self,
+        turn: AccountLock,
+        permit_id: PermitId,
+        consent: Consent,
+    ) -> Result<Committed, Refusal> {
+        self.commit_by(LockSource::Given(turn), permit_id, consent).await
     }
 
     pub(super) async fn commit_by(
         &self,
-        turn: ByTurn,
+        turn: LockSource,
         permit_id: PermitId,
         consent: Consent,
     ) -> Result<Committed, Refusal> {
@@ -245,7 +250,7 @@ impl Pipeline {
     /// [`Refusal`] if the permit has expired or was used, or if a check blocks the action now.
     pub async fn rehearse(&self, permit_id: PermitId) -> Result<Committed, Refusal> {
         let prepared = self.take(permit_id)?;
-        let result = self.look_again(&prepared).await;
+        let result = self.reassess(&prepared).await;
         if let Err(refusal) = &result {
             self.refuse(&prepared.preview.framed, permit_id, refusal).await;
         }
@@ -255,14 +260,14 @@ impl Pipeline {
             "permit_id": permit_id, "tool": framed.proposal().tool.name,
             "expected_outcome": framed.proposal().expected_outcome,
         });
-        if let Err(error) = self.inner.trail.record(self.note(framed, Kind::PermitRehearsed, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(framed, Kind::PermitRehearsed, body)).await {
             tracing::warn!(%error, "a dry run is not in the audit log");
         }
         committed(&prepared.preview, assessment, State::Simulated)
     }
 
     /// Reports and records why a permit was refused.
-    async fn refuse(&self, framed: &Framed, permit_id: PermitId, refusal: &Refusal) {
+    async fn refuse(&self, framed: &SigningPayload, permit_id: PermitId, refusal: &Refusal) {
         let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
         self.say(framed, EventKind::PermitRefused(refused));
         self.record_refusal(framed, Some(permit_id), refusal).await;
@@ -306,10 +311,10 @@ impl Pipeline {
 
     /// Repeats everything that can be checked without a reservation: the permit itself, and every check on the latest
     /// block. If that is still the preview's block, chain state is not read again.
-    pub(super) async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
-        let Prepared { preview, ground, look, .. } = prepared;
+    pub(super) async fn reassess(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
+        let Prepared { preview, reader, look, .. } = prepared;
         self.verify(preview)?;
-        let assessment = self.assess(ground, &preview.framed, 0, prepared.asked.now(), Some(look)).await?;
+        let assessment = self.assess(reader, &preview.framed, 0, prepared.asked.now(), Some(look)).await?;
         self.verify(preview)?;
         if assessment.blocks() {
             self.tell_verdicts(&preview.framed, &assessment.verdicts);
@@ -334,11 +339,11 @@ impl Pipeline {
         Ok(preview.permit.verify(&preview.framed, self.inner.rules.version(), now, Instant::now())?)
     }
 
-    async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: ByTurn) -> Result<Committed, Refusal> {
+    async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: LockSource) -> Result<Committed, Refusal> {
         let permit_id = prepared.preview.permit.permit_id;
         let _turn = self.have_turn(&prepared.preview, turn).await?;
         let framed = &prepared.preview.framed;
-        let assessment = self.look_again(&prepared).await?;
+        let assessment = self.reassess(&prepared).await?;
         if let Some(verdict) = self.unseen(framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));
         }
@@ -363,15 +368,15 @@ impl Pipeline {
 
     /// Acquires the account lock for the duration of the plan. `None` for a part of a plan that already holds it, and
     /// for a revocation whose wait for the lock timed out.
-    pub(super) async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
+    pub(super) async fn have_turn(&self, preview: &Preview, turn: LockSource) -> Result<Option<AccountLock>, Refusal> {
         let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
         match turn {
-            ByTurn::Outer => Ok(None),
-            ByTurn::Given(turn) if turn.is_of(chain_id, account) => Ok(Some(turn)),
-            ByTurn::Given(_) | ByTurn::Own => {
+            LockSource::Outer => Ok(None),
+            LockSource::Given(turn) if turn.is_of(chain_id, account) => Ok(Some(turn)),
+            LockSource::Given(_) | LockSource::Own => {
                 let patience = preview.permit.expires.saturating_duration_since(Instant::now());
                 if preview.simulated.takes_back {
-                    return Ok(self.turn(chain_id, account, patience.min(TAKING_BACK_WAITS)).await.ok());
+                    return Ok(self.turn(chain_id, account, patience.min(REVOCATION_WAIT)).await.ok());
                 }
                 Ok(Some(self.turn(chain_id, account, patience).await?))
             }
@@ -405,7 +410,7 @@ impl Pipeline {
         seen: Option<ChainNonces>,
         figures: Option<Figures>,
         consent: Consent,
-    ) -> Result<(Held, Option<NonceTicket>), Refusal> {
+    ) -> Result<(ReservedSpend, Option<NonceTicket>), Refusal> {
         let preview = &prepared.preview;
         let framed = preview.framed.clone();
         let proposal = framed.proposal();
@@ -428,7 +433,7 @@ impl Pipeline {
         };
         let (rules, clock, permit) =
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
-        let wrapped = prepared.ground.network().book.contract(Contract::WrappedNative);
+        let wrapped = prepared.reader.network().book.contract(Contract::WrappedNative);
         let whose = (proposal.chain_id, proposal.account);
         let desk = self.inner.desk.clone();
         let (pipeline, prepared) = (self.clone(), prepared.clone());
@@ -444,7 +449,7 @@ impl Pipeline {
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);
             }
-            if let Consent::Yes(yes) = &consent {
+            if let Consent::Approved(yes) = &consent {
                 // Read rejections from other processes first: the queue learns of a rejection before its row leaves the
                 // ledger.
                 if let Some(said) = desk.close(transaction, yes)? {
@@ -457,7 +462,7 @@ impl Pipeline {
             if !permit::consume(transaction, &used, reservation.0, now)? {
                 return Err(PermitFault::Consumed.into());
             }
-            let held = Held { reservation, spent, gas };
+            let held = ReservedSpend { reservation, spent, gas };
             if let Some(pair) = traded(&framed) {
                 let exit = facts.simulation.as_ref().and_then(|simulated| exit_by_hand(&framed, simulated));
                 let open = record::in_the_way(transaction, whose, &pair, wrapped, exit)?;
@@ -492,7 +497,7 @@ impl Pipeline {
         Ok(gated)
     }
 
-    pub(super) fn say_leg(&self, framed: &Framed, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
+    pub(super) fn say_leg(&self, framed: &SigningPayload, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
         let update = TxUpdate {
             chain_id: framed.proposal().chain_id,
             hash,
@@ -506,7 +511,12 @@ impl Pipeline {
 
     /// Records how a reservation ended, unless that is already recorded.
     #[instrument(level = "debug", name = "settle", skip_all, fields(%permit_id))]
-    pub(super) async fn settle_as(&self, permit_id: PermitId, held: Held, end: End) -> Result<(), ReserveError> {
+    pub(super) async fn settle_as(
+        &self,
+        permit_id: PermitId,
+        held: ReservedSpend,
+        end: End,
+    ) -> Result<(), ReserveError> {
         let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
         let written = self.inner.store.write(move |transaction| {
             if permit::has_ended(transaction, permit_id)? {

@@ -1,9 +1,9 @@
 //! Required consent, and whether the given consent suffices. Pure functions.
 
 use super::{Preview, Refusal};
-use crate::approval::{ApprovalNeed, Consent, Reason, Said};
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::approval::{ApprovalNeed, ApprovalSource, Consent, Reason};
+use crate::check_inputs::CheckInputs;
+use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
 use bardo_base::error::ErrorCode;
 use bardo_base::model::{CapabilityTier, Check};
@@ -12,8 +12,8 @@ use golem_chain::network::NetworkKind;
 /// Combines the consent that the policy requires with the consent that no policy can waive.
 pub(crate) fn needs(
     by_rules: ApprovalNeed,
-    framed: &Framed,
-    facts: &Facts,
+    framed: &SigningPayload,
+    facts: &CheckInputs,
     verdicts: &[Verdict],
     above_hot_lane: bool,
     parties: &[Reason],
@@ -45,7 +45,7 @@ pub(crate) fn needs(
 }
 
 /// Returns true if the account gives something and receives something.
-fn exchanges(framed: &Framed) -> bool {
+fn exchanges(framed: &SigningPayload) -> bool {
     let proposal = framed.proposal();
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
     proposal.is_trade() || (comes_back && !proposal.outflows.is_empty())
@@ -67,17 +67,19 @@ pub(crate) fn enough(
         return Ok(());
     }
     match given {
-        Consent::Yes(yes) if yes.permit_id() != preview.permit.permit_id => {
+        Consent::Approved(yes) if yes.permit_id() != preview.permit.permit_id => {
             Err(missing("the approval is for another permit"))
         }
-        Consent::Yes(yes) if yes.said() == Said::Waited && matches!(needs, ApprovalNeed::Approval { .. }) => {
+        Consent::Approved(yes)
+            if yes.said() == ApprovalSource::Waited && matches!(needs, ApprovalNeed::Approval { .. }) =>
+        {
             Err(missing("it needs an approval; a delay is not enough"))
         }
         // The reasons shown to the operator must cover everything that is needed now.
-        Consent::Yes(_) if !preview.needs.covers(needs) => {
+        Consent::Approved(_) if !preview.needs.covers(needs) => {
             Err(Refusal::new(ErrorCode::PermitMismatch, "it needs more consent now than when it was requested"))
         }
-        Consent::Yes(_) => Ok(()),
+        Consent::Approved(_) => Ok(()),
         Consent::Always if always_reaches(preview, needs, word_covers) => Ok(()),
         Consent::Always => Err(missing("the standing approval does not cover this")),
         Consent::None => Err(missing("it needs the operator's approval")),

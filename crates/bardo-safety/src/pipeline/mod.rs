@@ -19,11 +19,13 @@
 //! | `refusal` | the pipeline's error type |
 //! | `reverted` | revert reasons of included transactions |
 
+mod account_lock;
 mod assess;
 mod capability;
+mod chain_view;
 mod commit;
 pub(crate) mod consent;
-mod look;
+mod open_orders;
 mod order;
 mod outbid;
 mod paper;
@@ -35,8 +37,6 @@ mod refusal;
 mod reverted;
 mod settle;
 mod sign;
-mod turn;
-mod way;
 mod witness;
 
 use std::collections::{HashMap, HashSet};
@@ -50,17 +50,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::Account;
-use crate::approval::ApprovalDesk;
-use crate::audit::{Kind, Note, Trail};
-use crate::facts::Facts;
-use crate::framed::{FeeBound, Framed};
-use crate::ground::Ground;
+use crate::approval::ApprovalQueue;
+use crate::audit::{AuditLog, Kind, Note};
+use crate::chain_snapshot::SnapshotReader;
+use crate::check_inputs::CheckInputs;
 use crate::guardian::Guardian;
 use crate::orders::Orders;
 use crate::paper::PaperLedger;
 use crate::parties::PartyRecords;
+use crate::policy_engine::PolicyEngine;
 use crate::queue_key::QueueKey;
-use crate::rulebook::Rulebook;
+use crate::signing_payload::{FeeBound, SigningPayload};
 use bardo_base::clock::Clock;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
@@ -70,16 +70,16 @@ use bardo_store::Store;
 use golem_chain::provider::ProviderError;
 use golem_chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
 
-use look::Look;
+use chain_view::ChainView;
 
+pub use account_lock::AccountLock;
 pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
 pub use commit::{Committed, LegReport, State};
+pub use open_orders::Clearing;
 pub use preview::Preview;
 pub use recover::{Fate, Found, LeftOver, RECOVERY, Recovered, Step, ToSend};
 pub use refusal::Refusal;
-pub use settle::Truth;
-pub use turn::Turn;
-pub use way::Clearing;
+pub use settle::OnchainOutcome;
 
 /// Multiple of the base fee in a payload's fee bound; the tip is added on top. The first transaction pays up to twice
 /// the base fee, so the rest is room for replacement.
@@ -95,7 +95,7 @@ const MAX_PREPARED: usize = 256;
 #[derive(Debug, Clone)]
 pub struct PipelineChain {
     /// Reads the chain: tokens, prices, balances, forks.
-    pub ground: Ground,
+    pub reader: SnapshotReader,
     /// Sends transactions and follows them.
     pub sender: Sender,
 }
@@ -108,13 +108,13 @@ pub struct PipelineConfig {
     /// Ledger database, opened with the migrations of permits, audit log, sender and ledger.
     pub store: Store,
     /// Policy, stops and ledger limits of the operator.
-    pub rules: Arc<dyn Rulebook>,
+    pub rules: Arc<dyn PolicyEngine>,
     /// Wall clock of every decision.
     pub clock: Arc<dyn Clock>,
     /// Event Fabric that receives the pipeline's events.
     pub fabric: Fabric,
     /// Approval queue for questions to the operator.
-    pub desk: ApprovalDesk,
+    pub desk: ApprovalQueue,
     /// Key of the signing account in this ledger; it authenticates the records of known recipients and spenders. `None`
     /// while the account is locked: then every recipient and spender counts as unknown.
     pub key: Option<QueueKey>,
@@ -128,7 +128,7 @@ pub struct PipelineConfig {
 
 /// Phase that an action is decided in.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct PhaseRequest {
     /// Phase to decide in: the Golem's phase, or a stricter one that the caller chose.
     pub phase: Phase,
     /// Live phase of the Golem, which may worsen between preview and signature. `None` fixes the phase to
@@ -136,7 +136,7 @@ pub struct Asked {
     pub own: Option<watch::Receiver<Phase>>,
 }
 
-impl Asked {
+impl PhaseRequest {
     /// Returns the worse of the requested phase and the Golem's current phase.
     pub fn now(&self) -> Phase {
         self.own.as_ref().map_or(self.phase, |own| self.phase.max(*own.borrow()))
@@ -160,10 +160,10 @@ pub struct Pipeline {
 struct Inner {
     chains: Vec<PipelineChain>,
     store: Store,
-    rules: Arc<dyn Rulebook>,
+    rules: Arc<dyn PolicyEngine>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
-    desk: ApprovalDesk,
+    desk: ApprovalQueue,
     /// Known recipients, spenders and tokens, by the records of the real ledger.
     known: PartyRecords,
     /// Known recipients and spenders by the records of the paper ledger.
@@ -172,7 +172,7 @@ struct Inner {
     permit_ttl: u64,
     patience: Duration,
     prepared: Mutex<HashMap<PermitId, Slot>>,
-    trail: Trail,
+    audit_log: AuditLog,
     orders: OnceLock<Orders>,
     /// Paper ledger of a pipeline in paper mode, which signs nothing.
     paper: Option<PaperLedger>,
@@ -187,16 +187,16 @@ struct Inner {
 struct Prepared {
     preview: Preview,
     account: Arc<dyn Account>,
-    ground: Ground,
-    asked: Asked,
+    reader: SnapshotReader,
+    asked: PhaseRequest,
     /// Chain state that the preview read.
-    look: Look,
+    look: ChainView,
 }
 
 impl Prepared {
     /// Returns true if the phase has worsened since `facts` were gathered. Actions that only revoke, cancel or refund
     /// pass in every phase.
-    fn worsened(&self, facts: &Facts) -> bool {
+    fn worsened(&self, facts: &CheckInputs) -> bool {
         self.asked.now() > facts.phase && !facts.takes_back()
     }
 }
@@ -211,7 +211,7 @@ enum Slot {
 }
 
 /// Error code for a sender error: the endpoints contradict each other, or the chain did not answer.
-fn told_by(error: &SenderError) -> ErrorCode {
+fn error_code(error: &SenderError) -> ErrorCode {
     match error {
         SenderError::Provider(ProviderError::Disagreement { .. }) | SenderError::ReceiptDisputed { .. } => {
             ErrorCode::ChainInconsistent
@@ -227,12 +227,12 @@ fn told_by(error: &SenderError) -> ErrorCode {
 }
 
 /// Guard that keeps a permit in [`Inner::at_work`], so that recovery skips it.
-struct AtWork {
+struct InProgressGuard {
     pipeline: Pipeline,
     permit_id: PermitId,
 }
 
-impl Drop for AtWork {
+impl Drop for InProgressGuard {
     fn drop(&mut self) {
         self.pipeline.at_work().remove(&self.permit_id);
     }
@@ -259,7 +259,7 @@ impl Pipeline {
     fn made(config: PipelineConfig, paper: Option<PaperLedger>) -> Self {
         let PipelineConfig { chains, store, rules, clock, fabric, desk, key, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
-        let trail = Trail::new(store.clone(), clock.clone());
+        let audit_log = AuditLog::new(store.clone(), clock.clone());
         let inner = Inner {
             chains,
             store,
@@ -273,7 +273,7 @@ impl Pipeline {
             permit_ttl,
             patience,
             prepared: Mutex::default(),
-            trail,
+            audit_log,
             orders: OnceLock::new(),
             paper,
             at_work: Mutex::default(),
@@ -283,22 +283,22 @@ impl Pipeline {
     }
 
     /// Returns the approval queue.
-    pub fn desk(&self) -> &ApprovalDesk {
+    pub fn desk(&self) -> &ApprovalQueue {
         &self.inner.desk
     }
 
     /// Returns the operator's rules.
-    pub fn rules(&self) -> &Arc<dyn Rulebook> {
+    pub fn rules(&self) -> &Arc<dyn PolicyEngine> {
         &self.inner.rules
     }
 
     fn chain(&self, chain_id: u64) -> Result<&PipelineChain, Refusal> {
-        let found = self.inner.chains.iter().find(|chain| chain.ground.client.chain_id() == chain_id);
+        let found = self.inner.chains.iter().find(|chain| chain.reader.client.chain_id() == chain_id);
         found.ok_or_else(|| Refusal::new(ErrorCode::ChainUnknown, format_args!("no chain {chain_id} is connected")))
     }
 
-    fn ground(&self, chain_id: u64) -> Result<Ground, Refusal> {
-        Ok(self.chain(chain_id)?.ground.clone())
+    fn reader(&self, chain_id: u64) -> Result<SnapshotReader, Refusal> {
+        Ok(self.chain(chain_id)?.reader.clone())
     }
 
     fn sender(&self, chain_id: u64) -> Result<Sender, Refusal> {
@@ -317,12 +317,16 @@ impl Pipeline {
 
     async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, Refusal> {
         let quote = self.sender(chain_id)?.fee_quote().await;
-        quote.map_err(|error| Refusal::new(told_by(&error), error))
+        quote.map_err(|error| Refusal::new(error_code(&error), error))
     }
 
     /// Returns the chain's nonces of the signer, and fees for the next blocks within the payload's bound.
     /// `despite_disputes` accepts endpoints that contradict each other: exits and revocations must not wait for them.
-    async fn for_next(&self, framed: &Framed, despite_disputes: bool) -> Result<(ChainNonces, FeeBound), Refusal> {
+    async fn for_next(
+        &self,
+        framed: &SigningPayload,
+        despite_disputes: bool,
+    ) -> Result<(ChainNonces, FeeBound), Refusal> {
         let chain_id = framed.proposal().chain_id;
         let sender = self.sender(chain_id)?;
         let nonces = async {
@@ -332,7 +336,7 @@ impl Pipeline {
             }
         };
         let (nonces, quote) = futures::join!(nonces, self.fee_quote(chain_id));
-        let nonces = nonces.map_err(|error| Refusal::new(told_by(&error), error))?;
+        let nonces = nonces.map_err(|error| Refusal::new(error_code(&error), error))?;
         let bound = framed.fees();
         let cap =
             Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
@@ -343,20 +347,20 @@ impl Pipeline {
     }
 
     /// Emits the progress step `name`, if the tool declares such a step.
-    fn step(&self, framed: &Framed, name: &str) {
+    fn step(&self, framed: &SigningPayload, name: &str) {
         if let Some(update) = ToolUpdate::named(framed.proposal().tool.progress_steps, name) {
             self.say(framed, EventKind::ToolUpdate(update));
         }
     }
 
     /// Builds an audit log entry about the action of `framed`.
-    fn note(&self, framed: &Framed, kind: Kind, body: Value) -> Note {
+    fn note(&self, framed: &SigningPayload, kind: Kind, body: Value) -> Note {
         let proposal = framed.proposal();
         Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
 
     /// Records a refusal in the audit log. A failure to record it is only logged: the action is refused either way.
-    async fn record_refusal(&self, framed: &Framed, permit_id: Option<PermitId>, refusal: &Refusal) {
+    async fn record_refusal(&self, framed: &SigningPayload, permit_id: Option<PermitId>, refusal: &Refusal) {
         let (kind, proposal) =
             (if permit_id.is_some() { Kind::PermitRefused } else { Kind::ActionRefused }, framed.proposal());
         let blocking = refusal.verdicts.iter().filter(|verdict| verdict.blocks());
@@ -366,7 +370,7 @@ impl Pipeline {
             "why": refusal.why(), "checks": blocking.map(|verdict| verdict.check).collect::<Vec<_>>(),
             "violations": refusal.violations, "wanted": proposal.expected_outcome,
         });
-        if let Err(error) = self.inner.trail.record(self.note(framed, kind, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(framed, kind, body)).await {
             tracing::warn!(%error, "a refusal is not in the audit log");
         }
     }
@@ -376,12 +380,12 @@ impl Pipeline {
     pub async fn record_overtaken(&self, call_id: CallId, golem_id: &GolemId) {
         let (kind, golem_id) = (Kind::ActionOvertaken, golem_id.clone());
         let note = Note { kind, call_id: Some(call_id), golem_id, body: json!({}) };
-        if let Err(error) = self.inner.trail.record(note).await {
+        if let Err(error) = self.inner.audit_log.record(note).await {
             tracing::warn!(%error, "a new preview is not in the audit log");
         }
     }
 
-    fn say(&self, framed: &Framed, kind: EventKind) {
+    fn say(&self, framed: &SigningPayload, kind: EventKind) {
         let proposal = framed.proposal();
         self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
     }
@@ -399,9 +403,9 @@ impl Pipeline {
     }
 
     /// Marks a permit as in progress in this process until the guard is dropped.
-    fn work_on(&self, permit_id: PermitId) -> AtWork {
+    fn work_on(&self, permit_id: PermitId) -> InProgressGuard {
         self.at_work().insert(permit_id);
-        AtWork { pipeline: self.clone(), permit_id }
+        InProgressGuard { pipeline: self.clone(), permit_id }
     }
 
     /// Keeps a previewed action until its permit expires, and drops expired ones.

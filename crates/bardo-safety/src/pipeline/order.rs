@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::assess::Assessment;
 use super::capability::Capability;
-use super::commit::Held;
+use super::commit::ReservedSpend;
 use super::sign::ON_PAPER;
 use super::{Pipeline, Prepared, Refusal};
 use crate::account::{Revoked, SignError};
 use crate::audit::{self, AuditError, Entry, Kind};
-use crate::framed::Framed;
-use crate::ground::Ground;
+use crate::chain_snapshot::SnapshotReader;
 use crate::orders::OrderState;
 use crate::orders::Orders;
 use crate::orders::record::{self, Figures, Record, Stage};
 use crate::proposal::Arrival;
+use crate::signing_payload::SigningPayload;
 use crate::simulate;
 use crate::typed::TypedMessage;
 use crate::value::{Doubt, Valued};
@@ -64,26 +64,26 @@ impl Pipeline {
     /// or without code.
     pub(super) async fn settling_code(
         &self,
-        ground: &Ground,
-        framed: &Framed,
+        reader: &SnapshotReader,
+        framed: &SigningPayload,
         block: BlockId,
     ) -> Result<Option<B256>, Refusal> {
         let Some((_, settler)) = framed.order().and_then(|order| simulate::settler(&order.message)) else {
             return Ok(None);
         };
-        let code = ground.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
+        let code = reader.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
         let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
         Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
     }
 
     /// Returns the least amount that a bridge order delivers on another chain, at the lowest price there; `None`
     /// without a bridge order.
-    pub(super) async fn arrival(&self, framed: &Framed) -> Result<Option<Valued>, Doubt> {
+    pub(super) async fn arrival(&self, framed: &SigningPayload) -> Result<Option<Valued>, Doubt> {
         let arrival = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref());
         let Some(Arrival { chain_id, token: claimed, at_least, .. }) = arrival else { return Ok(None) };
-        let ground = self.ground(*chain_id).map_err(|refusal| Doubt::because(refusal.message))?;
-        let token = described(&ground, claimed).await?;
-        let spreads = ground.spreads(&[token.id], &[]).await;
+        let reader = self.reader(*chain_id).map_err(|refusal| Doubt::because(refusal.message))?;
+        let token = described(&reader, claimed).await?;
+        let spreads = reader.spreads(&[token.id], &[]).await;
         let price = spreads.get(token.id)?.all.lowest;
         let amount = TokenAmount::new(*at_least, token.decimals).map_err(Doubt::because)?;
         let usd = Usd::value_of(amount, price, Rounding::Down).map_err(Doubt::because)?;
@@ -93,7 +93,7 @@ impl Pipeline {
     /// Returns the figures to record about the order before it is signed; `None` without an order.
     pub(super) async fn order_figures(
         &self,
-        framed: &Framed,
+        framed: &SigningPayload,
         assessment: &Assessment,
     ) -> Result<Option<Figures>, Refusal> {
         let proposal = framed.proposal();
@@ -108,14 +108,14 @@ impl Pipeline {
         let given = &proposal.outflows.first().ok_or_else(nothing)?.token;
         let figures = match (&order.arrival, proposal.inflows.first()) {
             (Some(arrival), _) => {
-                let ground = self.ground(arrival.chain_id)?;
+                let reader = self.reader(arrival.chain_id)?;
                 let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
-                let head = ground.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
+                let head = reader.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
                 let head = head.map_err(|error| unread(&ProviderError::from(error)))?;
                 let head = head.ok_or_else(|| unread(&"the destination chain has no latest block"))?.header;
                 let height = head.number;
                 let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
-                let balances = ground.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
+                let balances = reader.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
                 let balances = balances.map_err(|untold| unread(&untold))?;
                 Figures {
                     expected_outcome: proposal.expected_outcome.clone(),
@@ -229,7 +229,13 @@ impl Pipeline {
     }
 
     /// Builds the order record that is stored in the reserving transaction.
-    pub(super) fn record_of(&self, prepared: &Prepared, figures: Figures, held: &Held, now: u64) -> Option<Record> {
+    pub(super) fn record_of(
+        &self,
+        prepared: &Prepared,
+        figures: Figures,
+        held: &ReservedSpend,
+        now: u64,
+    ) -> Option<Record> {
         let preview = &prepared.preview;
         let proposal = preview.framed.proposal();
         let message = preview.framed.order()?.message.clone();
@@ -268,7 +274,7 @@ fn step_of(message: &TypedMessage) -> &'static str {
 }
 
 /// Returns the account's signature if it is a valid one by `signer` over the order of `framed`.
-fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> Result<Bytes, NotPlaced> {
+fn sign(answer: Result<Bytes, SignError>, framed: &SigningPayload, signer: Address) -> Result<Bytes, NotPlaced> {
     let code = ErrorCode::WalletNotConfigured;
     let signature = match answer {
         Ok(signature) => signature,
@@ -288,11 +294,11 @@ fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> R
     Err(NotPlaced { failed: true, ..NotPlaced::before(ErrorCode::PermitMismatch, why) })
 }
 
-async fn described(ground: &Ground, claimed: &Token) -> Result<Token, Doubt> {
+async fn described(reader: &SnapshotReader, claimed: &Token) -> Result<Token, Doubt> {
     let TokenId::Erc20(address) = claimed.id else {
         return Err(Doubt::because("an order cannot deliver the native token of another chain"));
     };
-    let read = token::read(&[address], ground.network(), ground.client.agreed()).await.map_err(Doubt::because)?;
+    let read = token::read(&[address], reader.network(), reader.client.agreed()).await.map_err(Doubt::because)?;
     match read.into_iter().next() {
         Some(Ok(real)) if real == *claimed => Ok(real),
         Some(Ok(_)) => {

@@ -7,16 +7,16 @@ use serde_json::json;
 
 use super::assess::Assessment;
 use super::capability::Capability;
-use super::settle::Leave;
+use super::settle::ResendClearance;
 use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
 use crate::account::SignError;
 use crate::audit::{self, Entry, Kind};
-use crate::framed::FeeBound;
 use crate::permit;
+use crate::signing_payload::FeeBound;
 use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
-use golem_chain::sender::{self, Fees, Kept, SendOutcome, Sender, SenderError, TxState as Stage};
+use golem_chain::sender::{self, Fees, SendOutcome, SendPermit, Sender, SenderError, TxState as Stage};
 
 /// Error of outbidding a waiting transaction.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Pipeline {
     ) -> Result<(B256, String), OutbidError> {
         let Prepared { preview, account, .. } = prepared;
         let framed = &preview.framed;
-        let stopped = || !self.may_send_again(Leave::of(assessment));
+        let stopped = || !self.may_send_again(ResendClearance::of(assessment));
         if stopped() {
             return Err(OutbidError::Stopped);
         }
@@ -88,9 +88,9 @@ impl Pipeline {
             "max_priority_fee_per_gas": max_priority_fee_per_gas.to_string(),
         });
         let (clock, bytes) = (self.inner.clock.clone(), signed.clone());
-        let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
+        let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, KeepError> {
             let now = clock.now_millis();
-            let kept = sender::keep_replacement(transaction, old, &bytes, now)?;
+            let kept = sender::store_replacement(transaction, old, &bytes, now)?;
             permit::replace_leg(transaction, permit_id, leg, bytes.hash())?;
             let entry = Entry { kind: Kind::TxOutbid, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;

@@ -7,26 +7,26 @@ use alloy::primitives::U256;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::account_lock::LockSource;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, GateError, State, committed};
-use super::turn::ByTurn;
 use super::{Pipeline, Prepared, Refusal};
 use crate::approval::Consent;
 use crate::audit::{self, Entry, Kind};
-use crate::framed::Framed;
 use crate::paper::{self, PaperAction, PaperLedger, PaperMove};
 use crate::permit::{self, PermitFault, Use};
-use crate::rulebook::End;
+use crate::policy_engine::End;
+use crate::signing_payload::SigningPayload;
 use crate::simulate::Simulated;
 use bardo_base::error::ErrorCode;
 use bardo_base::units::Usd;
 use bardo_store::Store;
-use golem_chain::fork::BalanceShift;
+use golem_chain::fork::BalanceDelta;
 use golem_chain::token::TokenId;
 
 impl Pipeline {
     /// Returns the shifts of the account's balances by earlier paper actions; empty in a real pipeline.
-    pub(super) fn shifts(&self, framed: &Framed) -> Result<Vec<BalanceShift>, Refusal> {
+    pub(super) fn shifts(&self, framed: &SigningPayload) -> Result<Vec<BalanceDelta>, Refusal> {
         let Some(paper) = &self.inner.paper else { return Ok(Vec::new()) };
         let shifts = paper.shifts(framed.proposal().chain_id, framed.account());
         shifts.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
@@ -42,11 +42,11 @@ impl Pipeline {
         &self,
         prepared: Prepared,
         consent: Consent,
-        turn: ByTurn,
+        turn: LockSource,
         paper: PaperLedger,
     ) -> Result<Committed, Refusal> {
         let _turn = self.have_turn(&prepared.preview, turn).await?;
-        let assessment = self.look_again(&prepared).await?;
+        let assessment = self.reassess(&prepared).await?;
         if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));
         }
@@ -59,12 +59,12 @@ impl Pipeline {
 
     /// Closes the approval request in the real ledger, which other processes read. Returns the consent that was given.
     async fn close_question(&self, paper: &PaperLedger, consent: Consent) -> Result<Consent, Refusal> {
-        let Consent::Yes(yes) = consent else { return Ok(consent) };
+        let Consent::Approved(yes) = consent else { return Ok(consent) };
         let desk = self.inner.desk.clone();
         let closed = paper.real().write(move |transaction| -> Result<Consent, GateError> {
             match desk.close(transaction, &yes)? {
                 Some(said) => Err(GateError::RefusedElsewhere(said)),
-                None => Ok(Consent::Yes(yes)),
+                None => Ok(Consent::Approved(yes)),
             }
         });
         Ok(closed.await?)
@@ -125,7 +125,7 @@ impl Pipeline {
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);
             }
-            if let Consent::Yes(yes) = &consent
+            if let Consent::Approved(yes) = &consent
                 && !desk.stands(yes)
             {
                 return Err(GateError::TakenBack);
@@ -157,7 +157,7 @@ fn gas_of(simulated: &Simulated, assessment: &Assessment) -> U256 {
 }
 
 /// Balance moves of the account by the simulation, gas included, and a bridge order's arrival on the other chain.
-fn moves(framed: &Framed, assessment: &Assessment) -> Result<Vec<PaperMove>, Refusal> {
+fn moves(framed: &SigningPayload, assessment: &Assessment) -> Result<Vec<PaperMove>, Refusal> {
     let (proposal, facts) = (framed.proposal(), &assessment.facts);
     let none = || Refusal::new(ErrorCode::SafetySimulationFailed, "there is no simulation");
     let simulated = facts.simulation.as_ref().ok_or_else(none)?;

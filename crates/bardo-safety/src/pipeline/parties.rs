@@ -6,11 +6,11 @@ use alloy::primitives::Address;
 
 use super::{Inner, Pipeline, Refusal};
 use crate::approval::Reason;
-use crate::facts::Facts;
-use crate::framed::Framed;
+use crate::chain_snapshot::SnapshotReader;
+use crate::check_inputs::CheckInputs;
 use crate::grants;
-use crate::ground::Ground;
 use crate::parties::{self, Party, PartyRecords, Role};
+use crate::signing_payload::SigningPayload;
 use bardo_base::error::ErrorCode;
 use bardo_store::{Store, StoreError};
 
@@ -19,14 +19,19 @@ const COMPARED: usize = 2;
 
 impl Pipeline {
     /// Returns the reasons for approval that concern the action's recipients and spenders.
-    pub(super) fn parties(&self, framed: &Framed, facts: &Facts, ground: &Ground) -> Result<Vec<Reason>, Refusal> {
+    pub(super) fn parties(
+        &self,
+        framed: &SigningPayload,
+        facts: &CheckInputs,
+        reader: &SnapshotReader,
+    ) -> Result<Vec<Reason>, Refusal> {
         // A revocation pays nobody and lets nobody take tokens.
         if facts.takes_back() {
             return Ok(Vec::new());
         }
         let proposal = framed.proposal();
         let own = framed.exposed();
-        let contracts: BTreeSet<Address> = ground.network().book.contracts().map(|(_, address)| address).collect();
+        let contracts: BTreeSet<Address> = reader.network().book.contracts().map(|(_, address)| address).collect();
         let (receivers, spenders) = (grants::receivers(framed), grants::spenders(framed));
         let (chain_id, account) = (proposal.chain_id, framed.account());
         let took_part = |role, address| self.took_part(Party { role, chain_id, address, account });
@@ -37,7 +42,7 @@ impl Pipeline {
                 break;
             }
         }
-        let book = &ground.network().book;
+        let book = &reader.network().book;
         for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(framed, book, **who)) {
             if !self.inner.rules.knows_spender(*who) && !took_part(Role::Spender, *who)? {
                 reasons.push(Reason::FirstAllowed);
@@ -54,7 +59,7 @@ impl Pipeline {
         }
         vouched.extend(own);
         vouched.extend(contracts);
-        vouched.extend(ground.network().book.tokens().iter().map(|token| token.address));
+        vouched.extend(reader.network().book.tokens().iter().map(|token| token.address));
         imitable.extend(&vouched);
         for who in receivers.union(&spenders).filter(|who| !vouched.contains(*who)) {
             if let Some(known) = imitable.iter().find(|known| alike(*who, **known)) {
@@ -85,7 +90,7 @@ impl Pipeline {
     }
 
     /// Records the recipients and spenders of an action, so that they are known from now on.
-    pub(super) async fn note_parties(&self, framed: &Framed) {
+    pub(super) async fn note_parties(&self, framed: &SigningPayload) {
         let (proposal, account, now) = (framed.proposal(), framed.account(), self.inner.clock.now_millis());
         let (chain_id, call_id, own) = (proposal.chain_id, proposal.call_id, framed.exposed());
         let paid = grants::receivers(framed).into_iter().map(|address| (Role::Receiver, address));

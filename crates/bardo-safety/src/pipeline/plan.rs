@@ -5,18 +5,18 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
 use futures::future::BoxFuture;
 
+use super::account_lock::LockSource;
 use super::assess::{Assessment, gas_usd};
-use super::commit::{Committed, Held, LegReport, State, committed};
+use super::commit::{Committed, LegReport, ReservedSpend, State, committed};
 use super::order::NotPlaced;
-use super::settle::{Leave, cost_of, main_is_done};
+use super::settle::{ResendClearance, cost_of, main_is_done};
 use super::sign::NotStored;
-use super::turn::ByTurn;
 use super::witness::despite_disputes;
-use super::{AtWork, Pipeline, Prepared, Refusal};
+use super::{InProgressGuard, Pipeline, Prepared, Refusal};
 use crate::approval::Consent;
-use crate::framed::FeeBound;
+use crate::policy_engine::End;
 use crate::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use crate::rulebook::End;
+use crate::signing_payload::FeeBound;
 use crate::value::Doubt;
 use crate::verdict::Verdict;
 use bardo_abi::erc20::Erc20;
@@ -78,9 +78,9 @@ impl Pipeline {
         &self,
         prepared: Prepared,
         first: Assessment,
-        held: Held,
+        held: ReservedSpend,
         next: Option<(NonceTicket, FeeBound)>,
-        at_work: AtWork,
+        at_work: InProgressGuard,
     ) -> Result<Committed, Refusal> {
         let framed = prepared.preview.framed.clone();
         let permit_id = prepared.preview.permit.permit_id;
@@ -92,7 +92,7 @@ impl Pipeline {
         let mut next = next;
         let mut placed = None;
         let mut current = first.clone();
-        let mut leave = Leave::of(&first);
+        let mut leave = ResendClearance::of(&first);
         let mut ended = Ended::Done;
         for leg in 0..framed.legs().len() {
             let taken = match next.take() {
@@ -124,7 +124,7 @@ impl Pipeline {
                     break;
                 }
             };
-            leave = Leave::of(&current);
+            leave = ResendClearance::of(&current);
             let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
             remarks.extend(outbids);
             let state = report.state;
@@ -156,7 +156,7 @@ impl Pipeline {
             && framed.order().is_some()
         {
             // If the gas cost cannot be read, all of the reserved gas counts.
-            let gas = cost_of(&prepared.ground, &legs).await.ok();
+            let gas = cost_of(&prepared.reader, &legs).await.ok();
             let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas);
             // The assessment before the transactions is out of date after them.
             let looked = match legs.len() {
@@ -215,7 +215,7 @@ impl Pipeline {
             self.say_truth(&framed, truth, &legs).await;
         }
         if let Ended::Done = ended {
-            self.look_after(&framed).await;
+            self.poll_cancelled_orders(&framed).await;
             self.note_parties(&framed).await;
         }
         // An order with an unknown outcome is followed by the order service: its transactions say nothing about it.
@@ -262,9 +262,9 @@ impl Pipeline {
     /// Assesses the rest of the plan again, from transaction number `leg`. `first` is the assessment that the plan was
     /// reserved with.
     async fn rest_stands(&self, prepared: &Prepared, leg: usize, first: &Assessment) -> Result<Assessment, Refusal> {
-        let Prepared { preview, ground, .. } = prepared;
+        let Prepared { preview, reader, .. } = prepared;
         let framed = &preview.framed;
-        let assessment = self.assess(ground, framed, leg, prepared.asked.now(), None).await?;
+        let assessment = self.assess(reader, framed, leg, prepared.asked.now(), None).await?;
         affordable(&first.look.data_fee, &assessment.look.data_fee)?;
         let takes_back =
             framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
@@ -305,7 +305,7 @@ impl Pipeline {
         let mut back = Vec::new();
         // If the open orders cannot be read, nothing is kept for them: an invalidated order costs nothing.
         let promised = self.promised(framed).unwrap_or_default();
-        let permit2 = prepared.ground.network().book.contract(Contract::Permit2);
+        let permit2 = prepared.reader.network().book.contract(Contract::Permit2);
         let stays = |token: Address, spender: Address| {
             let kept = promised.get(&token).filter(|_| permit2 == Some(spender));
             kept.copied().unwrap_or_default()
@@ -350,7 +350,7 @@ impl Pipeline {
     fn do_at_once<'a>(&'a self, proposal: Proposal, like: &'a Prepared) -> BoxFuture<'a, Result<Committed, Refusal>> {
         Box::pin(async move {
             let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
-            self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
+            self.commit_by(LockSource::Outer, preview.permit.permit_id, Consent::None).await
         })
     }
 }

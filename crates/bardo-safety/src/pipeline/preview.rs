@@ -9,17 +9,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{Span, field::display, instrument};
 
-use super::{Asked, Pipeline, Prepared, Refusal, consent};
-use crate::account::{Account, FrameContext, Revoked};
+use super::{PhaseRequest, Pipeline, Prepared, Refusal, consent};
+use crate::account::{Account, PayloadContext, Revoked};
 use crate::approval::{ApprovalNeed, Reason};
 use crate::audit::Kind;
+use crate::chain_snapshot::SnapshotReader;
+use crate::check_inputs::CheckInputs;
 use crate::checks::halt;
-use crate::facts::Facts;
-use crate::framed::Framed;
-use crate::ground::Ground;
 use crate::guardian::{Case, Opinion};
 use crate::permit::ActionPermit;
 use crate::proposal::Proposal;
+use crate::signing_payload::SigningPayload;
 use crate::simulate::{Simulated, least_out};
 use crate::value::Values;
 use crate::verdict::Verdict;
@@ -37,7 +37,7 @@ pub struct Preview {
     /// Permit to execute the action.
     pub permit: ActionPermit,
     /// Signing payload of the action.
-    pub framed: Framed,
+    pub framed: SigningPayload,
     /// Findings of the simulation.
     pub simulated: Simulated,
     /// Dollar values of the action.
@@ -81,11 +81,11 @@ impl Pipeline {
         &self,
         proposal: Proposal,
         account: Arc<dyn Account>,
-        asked: Asked,
+        asked: PhaseRequest,
     ) -> Result<Preview, Refusal> {
-        let ground = self.ground(proposal.chain_id)?;
+        let reader = self.reader(proposal.chain_id)?;
         let framed = self.frame(&proposal, &*account).await?;
-        let looked = self.look_at(&framed, ground, account, asked).await;
+        let looked = self.look_at(&framed, reader, account, asked).await;
         match &looked {
             Ok(preview) => {
                 Span::current().record("permit_id", display(preview.permit.permit_id));
@@ -97,17 +97,17 @@ impl Pipeline {
 
     async fn look_at(
         &self,
-        framed: &Framed,
-        ground: Ground,
+        framed: &SigningPayload,
+        reader: SnapshotReader,
         account: Arc<dyn Account>,
-        asked: Asked,
+        asked: PhaseRequest,
     ) -> Result<Preview, Refusal> {
         let framed = framed.clone();
         let asked = asked.since_now();
         let last_stop = self.inner.rules.last_stop();
         self.step(&framed, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&ground, &framed, 0, asked.now(), None).await?;
+        let assessment = self.assess(&reader, &framed, 0, asked.now(), None).await?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let facts = &assessment.facts;
@@ -143,7 +143,7 @@ impl Pipeline {
         let policy = self.inner.rules.version();
         let now = self.inner.clock.now_millis();
         let permit = ActionPermit::issue(&framed, policy, now, self.inner.permit_ttl);
-        let parties = self.parties(&framed, facts, &ground)?;
+        let parties = self.parties(&framed, facts, &reader)?;
         let by_rules = self.inner.rules.consent(&framed, facts);
         let needs = consent::needs(by_rules, &framed, facts, &verdicts, above_hot_lane, &parties);
         let preview = Preview {
@@ -162,7 +162,7 @@ impl Pipeline {
             phase: facts.phase,
             own: asked.own.clone(),
             last_stop,
-            network: ground.network().kind,
+            network: reader.network().kind,
             paper: self.inner.paper.is_some(),
         };
         let permit = &preview.permit;
@@ -170,7 +170,7 @@ impl Pipeline {
         let bounds = &permit.bounds;
         let declared = bounds.outflows.iter().map(|flow| &flow.token);
         let declared = declared.chain(bounds.inflows.iter().map(|inflow| &inflow.token));
-        let changes = simulated.told(&framed, declared, ground.network().native_symbol);
+        let changes = simulated.balance_changes(&framed, declared, reader.network().native_symbol);
         let body = json!({
             "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": policy,
             "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
@@ -179,7 +179,7 @@ impl Pipeline {
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
         });
         // Without this record, a permit could be used that the audit log does not have.
-        let recorded = self.inner.trail.record(self.note(&framed, Kind::PermitIssued, body)).await;
+        let recorded = self.inner.audit_log.record(self.note(&framed, Kind::PermitIssued, body)).await;
         recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
         self.say(
             &framed,
@@ -195,7 +195,7 @@ impl Pipeline {
             }),
         );
         self.remember(
-            Prepared { preview: preview.clone(), account, ground, asked, look: assessment.look },
+            Prepared { preview: preview.clone(), account, reader, asked, look: assessment.look },
             now,
             Instant::now(),
         );
@@ -204,9 +204,9 @@ impl Pipeline {
     }
 
     /// Builds the signing payload of `proposal` for `account`, with a fee bound from the chain's current fees.
-    pub(super) async fn frame(&self, proposal: &Proposal, account: &dyn Account) -> Result<Framed, Refusal> {
+    pub(super) async fn frame(&self, proposal: &Proposal, account: &dyn Account) -> Result<SigningPayload, Refusal> {
         let fees = self.fee_bound(proposal.chain_id).await?;
-        let context = FrameContext { chain_id: proposal.chain_id, fees };
+        let context = PayloadContext { chain_id: proposal.chain_id, fees };
         let refuse = |why: &dyn std::fmt::Display| Refusal::new(ErrorCode::ValidationFailed, why);
         let framed = account.frame(proposal.clone(), &context).map_err(|error| refuse(&error))?;
         // The account must build exactly the proposed payload, for itself, with the given fees.
@@ -221,7 +221,7 @@ impl Pipeline {
 
     /// Returns a blocking verdict if the action must go through a private relay and the chain has none: it would be
     /// signed and could not be sent.
-    pub(super) fn unseen(&self, framed: &Framed, facts: &Facts) -> Result<Option<Verdict>, Refusal> {
+    pub(super) fn unseen(&self, framed: &SigningPayload, facts: &CheckInputs) -> Result<Option<Verdict>, Refusal> {
         let chain_id = framed.proposal().chain_id;
         if !self.inner.rules.goes_private(framed, facts) || self.sender(chain_id)?.has_relay() {
             return Ok(None);
@@ -239,7 +239,7 @@ impl Pipeline {
     /// Asks the safety-guardian about an action above the hot lane. Anything but agreement blocks the action. For a
     /// fair exit, an objection to the size or a missing guardian is left to the operator: a buying limit must not lock
     /// a position in.
-    async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
+    async fn ask_guardian(&self, framed: &SigningPayload, facts: &CheckInputs) -> Result<Opinion, Verdict> {
         let blocked = |why: String| {
             let violation = Violation::new(
                 RuleName::HotLane,

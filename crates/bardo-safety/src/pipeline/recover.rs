@@ -17,14 +17,14 @@ use alloy::primitives::B256;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::commit::Held;
-use super::settle::Leave;
+use super::commit::ReservedSpend;
+use super::settle::ResendClearance;
 use super::{Pipeline, Refusal};
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::orders::{OrderState, record as orders};
 use crate::permit;
+use crate::policy_engine::{End, Reservation, ReserveError};
 use crate::revocation;
-use crate::rulebook::{End, Reservation, ReserveError};
 use crate::typed::TypedMessage;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::{EventKind, TxState, TxUpdate};
@@ -33,7 +33,7 @@ use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::units::Usd;
 use bardo_store::StoreError;
 use golem_chain::network::Contract;
-use golem_chain::sender::{self, ReservedNonce, Sender, Standing, TxState as Stage, WaitRules};
+use golem_chain::sender::{self, ReservedNonce, Sender, TxState as Stage, TxStatus, WaitRules};
 
 pub(super) use late::hold_late_again;
 pub use left_over::LeftOver;
@@ -89,12 +89,12 @@ pub enum Fate {
 
 /// Used permit without a recorded end.
 #[derive(Debug, Clone)]
-struct Left {
+struct OpenPermit {
     permit_id: PermitId,
     call_id: CallId,
     golem_id: GolemId,
     chain_id: u64,
-    held: Held,
+    held: ReservedSpend,
     last: Option<LastLeg>,
     consumed_at: u64,
     session: Option<String>,
@@ -142,7 +142,7 @@ impl Pipeline {
 
     async fn recover_as(&self, sends: bool) -> Result<Vec<Recovered>, Refusal> {
         let now = self.inner.clock.now_millis();
-        self.look_at_given_up().await?;
+        self.poll_dropped().await?;
         self.hold_late_again().await?;
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
@@ -157,7 +157,7 @@ impl Pipeline {
         let deadline = Instant::now() + START_PATIENCE.min(self.inner.patience);
         let mut recovered = Vec::new();
         for one in left {
-            recovered.extend(self.bring_on(one, now, sends, deadline).await.map_err(unavailable)?);
+            recovered.extend(self.resolve(one, now, sends, deadline).await.map_err(unavailable)?);
         }
         Ok(recovered)
     }
@@ -171,11 +171,12 @@ impl Pipeline {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let mut waiting = Vec::new();
-        let alone = |one: &Left| self.is_owned(one, now) && machine::step(Found::Owned, false) == Step::LeaveAlone;
+        let alone =
+            |one: &OpenPermit| self.is_owned(one, now) && machine::step(Found::Owned, false) == Step::LeaveAlone;
         for one in left.iter().filter(|one| !alone(one)) {
             let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
             let revokes = self.still_revokes(one.chain_id, hash, takes_back).map_err(unavailable)?;
-            let sent_now = self.may_send_again(Leave::of_left(revokes));
+            let sent_now = self.may_send_again(ResendClearance::of_left(revokes));
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
             waiting.extend(record.map(|record| ToSend { hash: record.hash(), now: sent_now }));
         }
@@ -210,7 +211,7 @@ impl Pipeline {
     }
 
     /// Returns true if the process that used this permit is still executing it.
-    fn is_owned(&self, one: &Left, now: u64) -> bool {
+    fn is_owned(&self, one: &OpenPermit, now: u64) -> bool {
         match &one.session {
             Some(session) if session == self.inner.store.session() => self.at_work().contains(&one.permit_id),
             Some(session) => self.inner.store.session_lives(session),
@@ -258,7 +259,7 @@ impl Pipeline {
         };
         let Some(record) = record else { return Ok(false) };
         let signed = record.signed.transaction();
-        let book = &chain.ground.network().book;
+        let book = &chain.reader.network().book;
         let contracts = (book.contract(Contract::Permit2), book.contract(Contract::OriginSettler));
         let from = record.signed.from();
         let promised = self.inner.store.read(|connection| orders::promised(connection, chain_id, from))?;
@@ -268,9 +269,9 @@ impl Pipeline {
 
     /// Applies the steps of the table to one open permit, until it must wait or has an end. `None` if the permit is
     /// left alone.
-    async fn bring_on(
+    async fn resolve(
         &self,
-        one: Left,
+        one: OpenPermit,
         now: u64,
         sends: bool,
         deadline: Instant,
@@ -280,7 +281,7 @@ impl Pipeline {
             Some(leg) => self.still_revokes(one.chain_id, leg.hash, leg.takes_back).map_err(ReserveError::Store)?,
             None => false,
         };
-        let leave = Leave::of_left(revokes);
+        let leave = ResendClearance::of_left(revokes);
         // Evaluated each time, because a stop can be set meanwhile.
         let held_back = || !sends || !self.may_send_again(leave);
         let mut found = self.find(&one, now).await?;
@@ -316,7 +317,7 @@ impl Pipeline {
         Ok(Some(Recovered { permit_id: one.permit_id, hash, found, step, end }))
     }
 
-    async fn find(&self, one: &Left, now: u64) -> Result<Found, ReserveError> {
+    async fn find(&self, one: &OpenPermit, now: u64) -> Result<Found, ReserveError> {
         if self.is_owned(one, now) {
             return Ok(Found::Owned);
         }
@@ -329,7 +330,7 @@ impl Pipeline {
     }
 
     /// Records an end, unless one is already recorded.
-    async fn write_end(&self, one: &Left, found: Found, step: Step, end: End) -> Result<(), ReserveError> {
+    async fn write_end(&self, one: &OpenPermit, found: Found, step: Step, end: End) -> Result<(), ReserveError> {
         let (rules, clock, left) = (self.inner.rules.clone(), self.inner.clock.clone(), one.clone());
         let written = self.inner.store.write(move |transaction| {
             if permit::has_ended(transaction, left.permit_id)? {
@@ -358,7 +359,7 @@ impl Pipeline {
     }
 
     /// Records a finding when it differs from the previous one of the same permit.
-    async fn note_found(&self, one: &Left, found: Found, step: Step) -> Result<(), ReserveError> {
+    async fn note_found(&self, one: &OpenPermit, found: Found, step: Step) -> Result<(), ReserveError> {
         if self.told().insert(one.permit_id, found) == Some(found) {
             return Ok(());
         }
@@ -369,7 +370,7 @@ impl Pipeline {
         Ok(())
     }
 
-    fn say_found(&self, one: &Left, found: Found) {
+    fn say_found(&self, one: &OpenPermit, found: Found) {
         let Some(LastLeg { hash, leg, of, .. }) = one.last else { return };
         let state = match found {
             // If the main transaction succeeded earlier, the last one failed or was never included; the receipts show
@@ -393,7 +394,7 @@ impl Pipeline {
 fn record(
     transaction: &rusqlite::Transaction<'_>,
     now: u64,
-    left: &Left,
+    left: &OpenPermit,
     found: Found,
     step: Step,
 ) -> Result<(), ReserveError> {
@@ -439,7 +440,7 @@ pub(super) fn ended(end: End) -> Option<&'static str> {
     }
 }
 
-fn of_standing(standing: &Standing, last: Option<LastLeg>) -> Found {
+fn of_standing(standing: &TxStatus, last: Option<LastLeg>) -> Found {
     let (leg, of, main) = last.map_or((0, 1, true), |last| (last.leg, last.of, last.main));
     let done = last.is_some_and(|last| last.done);
     match (&standing.mined, standing.settled, standing.record.state) {
@@ -472,7 +473,7 @@ fn unavailable(error: impl std::fmt::Display) -> Refusal {
     Refusal::new(ErrorCode::StoreUnavailable, error)
 }
 
-fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError> {
+fn left_open(connection: &rusqlite::Connection) -> Result<Vec<OpenPermit>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT used.permit_id, chain_id, reservation, spent_usd, gas_usd, consumed_at, call_id, golem_id, session,
                 hash, leg, of, takes_back,
@@ -505,7 +506,7 @@ type Columns = (
     (Option<bool>, Option<bool>, Option<bool>),
 );
 
-fn left((used, owner, last, flags): Columns) -> Result<Left, StoreError> {
+fn left((used, owner, last, flags): Columns) -> Result<OpenPermit, StoreError> {
     let (permit_id, chain_id, reservation, spent, gas, consumed_at) = used;
     let (call_id, golem_id, session) = owner;
     let ((hash, leg, of), (takes_back, main, done)) = (last, flags);
@@ -522,7 +523,7 @@ fn left((used, owner, last, flags): Columns) -> Result<Left, StoreError> {
         }),
         _ => None,
     };
-    Ok(Left {
+    Ok(OpenPermit {
         permit_id: permit_id.parse().map_err(|_| garbled("id"))?,
         call_id: call_id.parse().map_err(|_| garbled("call"))?,
         golem_id: match golem_id {
@@ -530,7 +531,11 @@ fn left((used, owner, last, flags): Columns) -> Result<Left, StoreError> {
             None => GolemId::operator(),
         },
         chain_id: u64::try_from(chain_id).map_err(|_| garbled("chain"))?,
-        held: Held { reservation: Reservation(reservation), spent: usd(spent, "value")?, gas: usd(gas, "gas")? },
+        held: ReservedSpend {
+            reservation: Reservation(reservation),
+            spent: usd(spent, "value")?,
+            gas: usd(gas, "gas")?,
+        },
         last,
         consumed_at: u64::try_from(consumed_at).map_err(|_| garbled("time"))?,
         session,

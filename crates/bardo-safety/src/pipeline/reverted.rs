@@ -10,7 +10,7 @@ use alloy::providers::Provider as _;
 
 use super::Pipeline;
 use super::commit::Committed;
-use crate::ground::Ground;
+use crate::chain_snapshot::SnapshotReader;
 use bardo_base::fabric::TxState;
 use golem_chain::fork::{Call, Fork, NextBlock, Status};
 use golem_chain::signed::Signed;
@@ -29,9 +29,9 @@ impl Pipeline {
         };
         let told = format!("transaction {} is in block {block} and reverted", leg.hash);
         let chain_id = committed.framed.proposal().chain_id;
-        let (Ok(ground), Ok(sender)) = (self.ground(chain_id), self.sender(chain_id)) else { return told };
+        let (Ok(reader), Ok(sender)) = (self.reader(chain_id), self.sender(chain_id)) else { return told };
         let Ok(record) = sender.record(leg.hash) else { return told };
-        match tokio::time::timeout(PATIENCE, reason(&ground, &record.signed, block)).await {
+        match tokio::time::timeout(PATIENCE, reason(&reader, &record.signed, block)).await {
             Ok(Some(why)) => format!("{told}: {why}"),
             Ok(None) | Err(_) => format!("{told}; a replay shows no reason"),
         }
@@ -40,14 +40,14 @@ impl Pipeline {
 
 /// Returns the failure of the same call on the state after `block`, or else before it. `None` if the call succeeds on
 /// both, or if the chain does not answer.
-async fn reason(ground: &Ground, signed: &Signed, block: u64) -> Option<String> {
+async fn reason(reader: &SnapshotReader, signed: &Signed, block: u64) -> Option<String> {
     let sent = signed.transaction();
     // Nonce and fees are left out: the nonce is used and the fees are paid.
     let call = Call::new(signed.from(), sent.to()?, sent.input().clone())
         .with_value(sent.value())
         .with_gas_limit(sent.gas_limit());
     // One endpoint is enough: a person reads the reason, and nothing is decided by it.
-    let header = ground.client.provider().get_block_by_number(block.into()).await.ok()??.header;
+    let header = reader.client.provider().get_block_by_number(block.into()).await.ok()??.header;
     let then = NextBlock {
         timestamp: Some(header.timestamp),
         coinbase: Some(header.beneficiary),
@@ -55,7 +55,7 @@ async fn reason(ground: &Ground, signed: &Signed, block: u64) -> Option<String> 
         prevrandao: Some(header.mix_hash),
     };
     for state in [Some(block), block.checked_sub(1)].into_iter().flatten() {
-        let Ok(fork) = Fork::pin(&ground.source, BlockId::number(state), then).await else { continue };
+        let Ok(fork) = Fork::pin(&reader.source, BlockId::number(state), then).await else { continue };
         let Ok(simulation) = fork.simulate(std::slice::from_ref(&call)).await else { continue };
         match simulation.outcomes.first().map(|outcome| &outcome.status) {
             Some(Status::Reverted(reason)) => return Some(reason.to_string()),

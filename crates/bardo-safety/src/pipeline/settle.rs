@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, debug_span, instrument};
 
 use super::assess::Assessment;
-use super::commit::{Held, LegReport};
+use super::commit::{LegReport, ReservedSpend};
 use super::sign::Stored;
-use super::{AtWork, Pipeline, Prepared};
+use super::{InProgressGuard, Pipeline, Prepared};
 use crate::audit::Kind;
-use crate::framed::Framed;
-use crate::ground::Ground;
+use crate::chain_snapshot::SnapshotReader;
+use crate::policy_engine::End;
 use crate::proposal::{Proposal, Purpose};
-use crate::rulebook::End;
+use crate::signing_payload::SigningPayload;
 use crate::simulate::Move;
 use crate::value::{Doubt, Valued};
 use bardo_abi::erc20::Erc20;
@@ -27,7 +27,7 @@ use bardo_base::id::PermitId;
 use bardo_base::model::StopLevel;
 use bardo_base::text::SafeText;
 use bardo_base::units::{Rounding, TokenAmount, Usd};
-use golem_chain::sender::{Sender, Standing, TxState as Stage};
+use golem_chain::sender::{Sender, TxState as Stage, TxStatus};
 use golem_chain::token::{Token, TokenId};
 
 /// Poll interval for unresolved transactions in the background.
@@ -38,7 +38,7 @@ const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
 
 /// Effect of a plan on the account, as the chain shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Truth {
+pub struct OnchainOutcome {
     /// Balances that the plan's own transactions moved, without gas.
     pub moves: Vec<Move>,
     /// Total gas cost in wei, including a rollup's data fee.
@@ -47,7 +47,7 @@ pub struct Truth {
     pub mismatches: Vec<SafeText>,
 }
 
-impl Truth {
+impl OnchainOutcome {
     /// Returns true if the outcome is as declared.
     pub fn matched(&self) -> bool {
         self.mismatches.is_empty()
@@ -58,7 +58,13 @@ impl Truth {
     ///
     /// Once the main transaction succeeded, the declared outflow counts in full, whatever the balances show. Other
     /// deposits in the same blocks would otherwise look like money that was not spent.
-    pub(super) fn spent(&self, framed: &Framed, legs: &[LegReport], assessment: &Assessment, gas: Usd) -> Option<Usd> {
+    pub(super) fn spent(
+        &self,
+        framed: &SigningPayload,
+        legs: &[LegReport],
+        assessment: &Assessment,
+        gas: Usd,
+    ) -> Option<Usd> {
         let values = assessment.facts.values.as_ref().ok()?;
         let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
         let declared: &[Valued] = if main_is_done(legs) { &values.outflows } else { &[] };
@@ -95,7 +101,7 @@ pub(super) fn main_is_done(legs: &[LegReport]) -> bool {
 
 /// Returns the amount that an exact-output trade took from the account, by the token's `Transfer` events in the plan's
 /// own receipts. `None` for any other trade or token, and without such events: then the declared amount counts.
-fn paid(framed: &Framed, legs: &[LegReport], token: TokenId) -> Option<U256> {
+fn paid(framed: &SigningPayload, legs: &[LegReport], token: TokenId) -> Option<U256> {
     let trade = framed.proposal().trade.as_ref().filter(|trade| trade.exact_output && trade.token_in.id == token)?;
     let TokenId::Erc20(contract) = trade.token_in.id else { return None };
     let logs = legs.iter().flat_map(|leg| &leg.logs).filter(|log| log.address == contract);
@@ -161,7 +167,8 @@ impl Pipeline {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-                let standing = sender.wait_while(hash, patience, || self.may_send_again(Leave::of(assessment))).await;
+                let standing =
+                    sender.wait_while(hash, patience, || self.may_send_again(ResendClearance::of(assessment))).await;
                 let report = LegReport { hash, ..report.clone() };
                 let over = Instant::now() >= deadline;
                 match standing {
@@ -199,23 +206,23 @@ impl Pipeline {
     /// # Errors
     /// The reason why balances or costs cannot be read, in words.
     #[instrument(level = "debug", name = "verify", skip_all)]
-    pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<Truth, Doubt> {
+    pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<OnchainOutcome, Doubt> {
         let framed = &prepared.preview.framed;
         let blocks = || legs.iter().filter_map(|leg| leg.block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else {
-            return Ok(Truth { moves: Vec::new(), gas_cost: U256::ZERO, mismatches: Vec::new() });
+            return Ok(OnchainOutcome { moves: Vec::new(), gas_cost: U256::ZERO, mismatches: Vec::new() });
         };
-        let ground = &prepared.ground;
-        let tokens = ground.tokens(framed, BlockId::latest()).await?;
-        let at = |block: u64| ground.balances(framed.account(), &tokens, BlockId::number(block));
+        let reader = &prepared.reader;
+        let tokens = reader.tokens(framed, BlockId::latest()).await?;
+        let at = |block: u64| reader.balances(framed.account(), &tokens, BlockId::number(block));
         let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
         let (before, after) = (before?, after?);
-        let gas_cost = cost_of(ground, legs).await?;
+        let gas_cost = cost_of(reader, legs).await?;
         let pays = framed.payer() == framed.account();
         let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
         if pays {
             let own = without_others_native(moves.clone(), framed, legs);
-            if own != moves && has_no_code(ground, framed.account(), last).await {
+            if own != moves && has_no_code(reader, framed.account(), last).await {
                 moves = own;
             }
         }
@@ -230,7 +237,7 @@ impl Pipeline {
             };
             // The balance moved by more than this plan. The plan's own events count if other transfers in these blocks
             // explain the rest exactly. If a token's events contradict its balances, the balances count.
-            let others = ground.transfers(framed.account(), *id, (first, last)).await;
+            let others = reader.transfers(framed.account(), *id, (first, last)).await;
             if others
                 .is_some_and(|all| held.checked_add(all.0).and_then(|sum| sum.checked_sub(all.1)) == Some(by_balance))
             {
@@ -242,11 +249,11 @@ impl Pipeline {
         }
         let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
         let mismatches = mismatches(framed, &moves, all_done);
-        Ok(Truth { moves, gas_cost, mismatches })
+        Ok(OnchainOutcome { moves, gas_cost, mismatches })
     }
 
     /// Reports and records the expected and the actual outcome.
-    pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth, legs: &[LegReport]) {
+    pub(super) async fn say_truth(&self, framed: &SigningPayload, truth: &OnchainOutcome, legs: &[LegReport]) {
         let verified = ToolVerified {
             expected_outcome: framed.proposal().expected_outcome.clone(),
             actual_outcome: SafeText::clean(&actual_outcome(framed.proposal(), truth, legs), 600),
@@ -259,7 +266,7 @@ impl Pipeline {
             "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
             "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
-        if let Err(error) = self.inner.trail.record(self.note(framed, Kind::ActionVerified, body)).await {
+        if let Err(error) = self.inner.audit_log.record(self.note(framed, Kind::ActionVerified, body)).await {
             tracing::warn!(%error, "the on-chain outcome is not in the audit log");
         }
         self.say(framed, EventKind::ToolVerified(verified));
@@ -267,7 +274,7 @@ impl Pipeline {
 
     /// Returns true if a transaction that was signed with this clearance may be sent again, or replaced, now. A new
     /// stop forbids it, except for revocations, which must go through under any stop.
-    pub(super) fn may_send_again(&self, leave: Leave) -> bool {
+    pub(super) fn may_send_again(&self, leave: ResendClearance) -> bool {
         let stop = self.inner.rules.stop();
         leave.takes_back || stop.is_none() || stop == leave.signed_under
     }
@@ -277,10 +284,10 @@ impl Pipeline {
     pub(super) fn follow(
         &self,
         sender: Sender,
-        (framed, permit_id, held): (Framed, PermitId, Held),
+        (framed, permit_id, held): (SigningPayload, PermitId, ReservedSpend),
         legs: &[LegReport],
-        leave: Leave,
-        at_work: AtWork,
+        leave: ResendClearance,
+        at_work: InProgressGuard,
     ) {
         let Some((last, before)) = legs.split_last() else { return };
         let (last, leg, before) = (last.clone(), before.len(), Before::of(before));
@@ -312,14 +319,14 @@ impl Pipeline {
 
 /// Stop and action class at signing time; they decide whether a transaction may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leave {
+pub(super) struct ResendClearance {
     /// Stop in force when it was signed.
     signed_under: Option<StopLevel>,
     /// True if it only revokes, cancels or refunds.
     takes_back: bool,
 }
 
-impl Leave {
+impl ResendClearance {
     pub(super) fn of(assessment: &Assessment) -> Self {
         Self { signed_under: assessment.facts.stop, takes_back: assessment.facts.takes_back() }
     }
@@ -354,7 +361,7 @@ impl Before {
 
 /// Determines how a reservation ends from the last transaction's state and from what was included before it. A success
 /// that was not observed in the foreground counts in full.
-fn end_of(standing: &Standing, held: Held, before: Before) -> End {
+fn end_of(standing: &TxStatus, held: ReservedSpend, before: Before) -> End {
     match (&standing.mined, standing.record.state, before) {
         (Some(mined), ..) if mined.receipt.status() => End::Done { spent: held.spent },
         // A failed clean-up does not undo the main transaction.
@@ -365,7 +372,7 @@ fn end_of(standing: &Standing, held: Held, before: Before) -> End {
     }
 }
 
-fn with_standing(report: LegReport, standing: &Standing) -> LegReport {
+fn with_standing(report: LegReport, standing: &TxStatus) -> LegReport {
     let Some(mined) = standing.mined.as_ref().filter(|_| standing.settled) else {
         let gone = standing.settled && standing.record.state == Stage::Dropped;
         let state = if gone { TxState::Dropped } else { TxState::Unclear };
@@ -399,14 +406,14 @@ fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -
 
 /// Returns true if only transactions of the account can take native tokens from it: it has no code, as a delegation
 /// (EIP-7702) would give it. False where that cannot be read.
-async fn has_no_code(ground: &Ground, account: Address, block: u64) -> bool {
-    let code = ground.client.agreed().get_code_at(account).number(block).await;
+async fn has_no_code(reader: &SnapshotReader, account: Address, block: u64) -> bool {
+    let code = reader.client.agreed().get_code_at(account).number(block).await;
     code.is_ok_and(|code| code.is_empty())
 }
 
 /// The moves, of the native token no more than the plan's own transactions sent with them: an account without code pays it
 /// out in no other way, so what is missing beyond that left it in other transactions of the same blocks.
-fn without_others_native(moves: Vec<Move>, framed: &Framed, legs: &[LegReport]) -> Vec<Move> {
+fn without_others_native(moves: Vec<Move>, framed: &SigningPayload, legs: &[LegReport]) -> Vec<Move> {
     let done = framed.legs().iter().zip(legs).filter(|(_, report)| report.state == TxState::Confirmed);
     let sent = done.fold(U256::ZERO, |sum, (leg, _)| sum.saturating_add(leg.value));
     let own = |moved: Move| match moved.token {
@@ -429,7 +436,7 @@ fn moves(before: &Balances, after: &Balances, gas: U256) -> Vec<Move> {
 }
 
 /// Returns deviations from the declaration. If the plan did not complete, only outflows are compared.
-fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> {
+fn mismatches(framed: &SigningPayload, moves: &[Move], all_done: bool) -> Vec<SafeText> {
     let proposal = framed.proposal();
     let mut found = Vec::new();
     let mut note = |text: String| found.push(SafeText::clean(&text, 300));
@@ -455,7 +462,7 @@ fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> 
 }
 
 /// Describes a plan's result in one sentence: amounts received, transaction hash, deviations.
-fn actual_outcome(proposal: &Proposal, truth: &Truth, legs: &[LegReport]) -> String {
+fn actual_outcome(proposal: &Proposal, truth: &OnchainOutcome, legs: &[LegReport]) -> String {
     let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
         let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
         let came = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
@@ -484,10 +491,10 @@ fn describe(moved: &Move) -> String {
 ///
 /// # Errors
 /// The reason why a data fee cannot be read, in words.
-pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256, Doubt> {
+pub(super) async fn cost_of(reader: &SnapshotReader, legs: &[LegReport]) -> Result<U256, Doubt> {
     let mut cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
     for leg in legs.iter().filter(|leg| leg.block.is_some()) {
-        let paid = ground.data_fee_paid(leg.hash).await?;
+        let paid = reader.data_fee_paid(leg.hash).await?;
         cost = cost.saturating_add(paid);
     }
     Ok(cost)
@@ -497,11 +504,12 @@ pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256,
 mod tests {
     use super::*;
     use crate::pipeline::recover::tests::standing;
-    use crate::rulebook::Reservation;
+    use crate::policy_engine::Reservation;
 
     #[test]
     fn what_is_followed_counts_by_where_its_last_transaction_stands_and_what_was_done_before_it() {
-        let held = Held { reservation: Reservation(1), spent: "9".parse().unwrap(), gas: "1".parse().unwrap() };
+        let held =
+            ReservedSpend { reservation: Reservation(1), spent: "9".parse().unwrap(), gas: "1".parse().unwrap() };
         let (all, gas) = (End::Done { spent: held.spent }, End::Reverted { gas: held.gas });
         let (included, reverted, dropped) = (Stage::Included, Stage::Reverted, Stage::Dropped);
         for (state, mined, before, expected) in [

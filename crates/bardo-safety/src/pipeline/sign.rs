@@ -14,22 +14,22 @@ use super::capability::Capability;
 use super::{Pipeline, Prepared};
 use crate::account::{Revoked, SignError};
 use crate::audit::{self, AuditError, Entry, Kind};
-use crate::framed::{FeeBound, Framed, FramedLeg};
 use crate::parties::{Party, Role};
 use crate::permit::{self, NotedLeg};
 use crate::proposal::{Purpose, SIGNATURE_BYTES};
+use crate::signing_payload::{FeeBound, PayloadLeg, SigningPayload};
 use bardo_abi::erc20::Erc20;
 use bardo_base::error::ErrorCode;
 use bardo_base::fabric::TxState;
 use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::signer::signer_of;
 use bardo_store::StoreError;
-use golem_chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
+use golem_chain::sender::{self, NonceTicket, RecordError, Route, SendPermit, Sender};
 use golem_chain::signed::Signed;
 
 /// Transaction that is signed and stored.
 pub(super) struct Stored {
-    pub kept: Kept,
+    pub kept: SendPermit,
     pub signed: Signed,
     pub route: Route,
 }
@@ -141,7 +141,7 @@ impl Pipeline {
         let allows = allows.map(|address| Party { role: Role::Token, chain_id, address, account: owner });
         let records = self.inner.known.clone();
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
-        let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
+        let stored = self.inner.store.write(move |transaction| -> Result<SendPermit, KeepError> {
             let now = clock.now_millis();
             let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
@@ -180,7 +180,7 @@ impl Pipeline {
 /// Checks that `signed` is exactly transaction number `leg` of the payload, with valid signatures of the right signers
 /// in its signature slots.
 pub(super) fn as_framed(
-    framed: &Framed,
+    framed: &SigningPayload,
     leg: usize,
     nonce: u64,
     fees: FeeBound,
@@ -205,7 +205,7 @@ pub(super) fn as_framed(
 }
 
 /// Checks that `data` is the transaction's calldata with each slot filled by a signature of its signer.
-fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static str> {
+fn filled(leg: &PayloadLeg, data: &[u8], chain_id: u64) -> Result<(), &'static str> {
     if data.len() != leg.data.len() {
         return Err("calldata of another length");
     }

@@ -9,11 +9,11 @@
 use tracing::instrument;
 
 use super::assess::Assessment;
-use super::look::{Impossible, Look};
+use super::chain_view::{ChainView, Impossible};
 use super::{Pipeline, Refusal};
+use crate::chain_snapshot::SnapshotReader;
 use crate::checks::slippage;
-use crate::framed::Framed;
-use crate::ground::Ground;
+use crate::signing_payload::SigningPayload;
 use crate::verdict::Verdict;
 use bardo_base::error::{ErrorCode, Violation};
 use bardo_base::fabric::Finding;
@@ -33,20 +33,20 @@ impl Pipeline {
     #[instrument(level = "debug", name = "checks", skip_all, fields(chain_id = framed.proposal().chain_id))]
     pub(super) async fn assess(
         &self,
-        ground: &Ground,
-        framed: &Framed,
+        reader: &SnapshotReader,
+        framed: &SigningPayload,
         from: usize,
         phase: Phase,
-        earlier: Option<&Look>,
+        earlier: Option<&ChainView>,
     ) -> Result<Assessment, Refusal> {
         let marks = self.marks();
-        let assessed = self.assess_on(ground, framed, from, phase, earlier).await;
+        let assessed = self.assess_on(reader, framed, from, phase, earlier).await;
         let Some((dispute, all_decided)) = self.disputed_since(&marks) else { return assessed };
         match assessed {
             // The majority's values.
             Ok(assessment) if all_decided && may_pass(&assessment) => Ok(noting(assessment, &dispute)),
             Ok(assessment) if all_decided => Ok(refused(assessment, &dispute)),
-            undecided => match self.assess_each(ground, framed, from, phase).await {
+            undecided => match self.assess_each(reader, framed, from, phase).await {
                 Some(assessment) => Ok(noting(assessment, &dispute)),
                 None => undecided.map(|assessment| refused(assessment, &dispute)).map_err(|refusal| Refusal {
                     code: ErrorCode::ChainInconsistent,
@@ -59,9 +59,15 @@ impl Pipeline {
 
     /// Returns the assessment on which an exit or a revocation may pass although the endpoints have no majority; `None`
     /// if it may not pass.
-    async fn assess_each(&self, ground: &Ground, framed: &Framed, from: usize, phase: Phase) -> Option<Assessment> {
-        let views: Vec<Ground> =
-            ground.client.each_alone().into_iter().map(|(_, client)| ground.alone(client)).collect();
+    async fn assess_each(
+        &self,
+        reader: &SnapshotReader,
+        framed: &SigningPayload,
+        from: usize,
+        phase: Phase,
+    ) -> Option<Assessment> {
+        let views: Vec<SnapshotReader> =
+            reader.client.each_alone().into_iter().map(|(_, client)| reader.alone(client)).collect();
         let assessed = views.iter().map(|view| self.assess_on(view, framed, from, phase, None));
         let assessed = futures::future::join_all(assessed).await;
         let assessed: Vec<Assessment> = assessed.into_iter().flatten().filter(is_present).collect();
@@ -79,14 +85,14 @@ impl Pipeline {
     }
 
     fn marks(&self) -> Vec<DisputeMark> {
-        self.inner.chains.iter().map(|chain| chain.ground.client.dispute_mark()).collect()
+        self.inner.chains.iter().map(|chain| chain.reader.client.dispute_mark()).collect()
     }
 
     /// Returns the latest dispute on any chain since `marks`, and whether a majority settled all of them. Other chains
     /// count too, because the value of a bridge order's output is read from its destination.
     fn disputed_since(&self, marks: &[DisputeMark]) -> Option<(Dispute, bool)> {
         let chains = self.inner.chains.iter().zip(marks);
-        let disputes = chains.filter_map(|(chain, mark)| chain.ground.client.disputes_since(*mark));
+        let disputes = chains.filter_map(|(chain, mark)| chain.reader.client.disputes_since(*mark));
         disputes.fold(None, |found: Option<(Dispute, bool)>, one| match found {
             Some((dispute, decided)) if one.all_decided => Some((dispute, decided)),
             Some((_, _)) | None => Some((one.last, one.all_decided)),

@@ -8,8 +8,8 @@ use super::hours::Hours;
 use super::items::{ChainId, ContractRef, Recipient, Scope, Spender, TokenRef, Wallet, Word};
 use super::preset::Preset;
 use super::rules::{
-    Leave, MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Require, Rule, TokenRules,
-    ToolRules,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, Rule,
+    TokenRules, ToolRules,
 };
 use bardo_base::model::{Category, Check};
 
@@ -133,7 +133,7 @@ table! {
             /// Dollars that an allowance may still let others take after the action.
             max_allowance_usd: MaxUsd = SPENDING;
             /// Permits unlimited allowances.
-            allow_unlimited_allowance: Leave = SPENDING;
+            allow_unlimited_allowance: Permission = SPENDING;
             /// Maximum lifetime of an allowance with an expiry, in seconds.
             max_allowance_seconds: MaxSeconds = SPENDING;
 

@@ -72,7 +72,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
     let fail = |at: usize, what: String| PolicyError::Line { path: path.to_owned(), line: line(text, at), what };
     let file: RulesFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        fail(at, told(error.message()))
+        fail(at, parser_message(error.message()))
     })?;
     let Some(preset) = file.preset else {
         let names = Preset::ALL.map(Preset::as_str).join(", ");
@@ -90,7 +90,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
 }
 
 /// Formats a parser error, with the nearest field name for an unknown field.
-fn told(message: &str) -> String {
+fn parser_message(message: &str) -> String {
     let clean = SafeText::clean(message, 2_000).to_string();
     let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
     let Some((unknown, _)) = unknown else { return clean };

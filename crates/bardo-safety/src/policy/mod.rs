@@ -32,7 +32,7 @@ pub use items::{ChainId, ContractRef, ItemError, Recipient, Scope, Spender, Toke
 pub use keeper::{Adopted, Followed, Keeper, Pending};
 pub use preset::Preset;
 pub use rules::{
-    Leave, MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Require, TokenRule,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRule,
     TokenRules, ToolRule, ToolRules,
 };
 

@@ -11,7 +11,7 @@ use super::fields::{PhaseRules, Phases, Rules, SpendingLimits};
 use super::hours::Hours;
 use super::items::{ChainId, Scope};
 use super::rules::{
-    Leave, MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Require, TokenRules,
+    MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Permission, Require, TokenRules,
     ToolRules,
 };
 
@@ -93,7 +93,7 @@ fn defi_trading() -> Rules {
         max_fee_per_gas_gwei: MaxGwei(Some(300_000_000_000)),
         max_gas_usd: most(100),
         max_allowance_usd: most(10_000),
-        allow_unlimited_allowance: Leave(false),
+        allow_unlimited_allowance: Permission(false),
         max_allowance_seconds: MaxSeconds(3_600),
         allowed_tools: Scope::ALL,
         allowed_chains: Scope::only([ChainId(42_161)]),

@@ -242,9 +242,9 @@ impl Rule for Require {
 
 /// Permission; false is stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Leave(pub bool);
+pub struct Permission(pub bool);
 
-impl Rule for Leave {
+impl Rule for Permission {
     fn stricter(&self, other: &Self) -> Self {
         Self(self.0 && other.0)
     }

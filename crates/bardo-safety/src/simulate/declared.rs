@@ -8,8 +8,8 @@ use alloy::primitives::{Address, B256, U256, keccak256};
 
 use super::{Fault, Surroundings, figure, name, when};
 use crate::account::AccountKind;
-use crate::framed::Framed;
 use crate::proposal::{AllowanceKind, SIGNATURE_BYTES};
+use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use golem_chain::evm::PLACEHOLDER_SIGNATURE;
 use golem_chain::token::TokenId;
@@ -36,7 +36,7 @@ pub fn spender_fault(spender: Address, hashes: &[B256], code: &[u8]) -> Option<F
 
 /// Returns faults that show without a simulation: a payload that does not carry the proposed calls, and signatures that
 /// grant more than is declared, or for longer.
-pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
+pub fn declared(framed: &SigningPayload, around: &Surroundings) -> Vec<Fault> {
     let mut faults = Vec::new();
     let proposal = framed.proposal();
     for (at, (leg, proposed)) in framed.legs().iter().zip(&proposal.legs).enumerate() {
@@ -84,7 +84,13 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
     faults
 }
 
-fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &Surroundings, faults: &mut Vec<Fault>) {
+fn signature(
+    framed: &SigningPayload,
+    signer: Address,
+    message: &TypedMessage,
+    around: &Surroundings,
+    faults: &mut Vec<Fault>,
+) {
     let proposal = framed.proposal();
     if !framed.exposed().contains(&signer) {
         faults.push(Fault::new(RuleName::Signature, "a signature of the account", format!("one of {signer}")));

@@ -11,9 +11,9 @@ use alloy::sol_types::SolCall as _;
 use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{Fault, Move, Simulated, Surroundings};
-use crate::framed::{Framed, FramedLeg};
 use crate::proposal::{Intent, Purpose};
 use crate::revocation;
+use crate::signing_payload::{PayloadLeg, SigningPayload};
 use crate::typed::TypedMessage;
 use bardo_abi::permit2::Permit2;
 use bardo_base::model::{ActionClass, RuleName};
@@ -23,7 +23,7 @@ use golem_chain::token::TokenId;
 /// Compares a simulation of the transactions from index `from` with the declaration. The returned [`Simulated`] is
 /// valid even if there are faults, so that both can be shown.
 pub fn judge(
-    framed: &Framed,
+    framed: &SigningPayload,
     from: usize,
     mut simulation: Simulation,
     base_fee: u64,
@@ -79,7 +79,7 @@ fn passes(reason: &Reason) -> &'static str {
 }
 
 struct Judge<'a> {
-    framed: &'a Framed,
+    framed: &'a SigningPayload,
     from: usize,
     simulation: &'a Simulation,
     base_fee: u64,
@@ -91,7 +91,7 @@ impl Judge<'_> {
         &self.simulation.changes
     }
 
-    fn legs(&self) -> impl Iterator<Item = (usize, &FramedLeg, Option<&Outcome>)> {
+    fn legs(&self) -> impl Iterator<Item = (usize, &PayloadLeg, Option<&Outcome>)> {
         let outcomes = self.simulation.outcomes.iter().map(Some).chain(std::iter::repeat(None));
         self.framed.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
     }

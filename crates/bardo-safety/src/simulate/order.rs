@@ -10,7 +10,7 @@ use alloy::sol_types::SolCall as _;
 
 use super::figures::{figure, figure_of, when};
 use super::{Fault, Surroundings};
-use crate::framed::Framed;
+use crate::signing_payload::SigningPayload;
 use crate::typed::TypedMessage;
 use bardo_abi::erc20::Erc20;
 use bardo_abi::uniswapx::{Reactor, SignedOrder as EncodedSigned};
@@ -61,7 +61,7 @@ pub const fn reactor_role(kind: OrderKind) -> Option<Contract> {
 
 /// Returns the faults of the order of `framed` that show without a simulation. `code` is the hash of the settling
 /// contract's code on chain; `now` is the next block's time in seconds since the Unix epoch.
-pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<B256>) -> Vec<Fault> {
+pub fn order_faults(framed: &SigningPayload, book: &AddressBook, now: u64, code: Option<B256>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let proposal = framed.proposal();
     let (Some(order), Some(proposed)) = (framed.order(), &proposal.order) else { return faults };
@@ -118,7 +118,14 @@ pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<
     faults
 }
 
-fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook, now: u64, faults: &mut Vec<Fault>) {
+fn uniswapx(
+    framed: &SigningPayload,
+    order: &Order,
+    reactor: Address,
+    book: &AddressBook,
+    now: u64,
+    faults: &mut Vec<Fault>,
+) {
     let proposal = framed.proposal();
     let account = framed.account();
     let Some(cosigner) = book.contract(Contract::OrderCosigner) else {
@@ -163,7 +170,7 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
     }
 }
 
-fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now: u64, faults: &mut Vec<Fault>) {
+fn cross_chain(framed: &SigningPayload, intent: &intents::Intent, settler: Address, now: u64, faults: &mut Vec<Fault>) {
     let proposal = framed.proposal();
     let account = framed.account();
     let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) else {
@@ -214,7 +221,7 @@ pub(super) enum SettlementError {
 /// # Errors
 /// [`SettlementError`]: it cannot be run at all; then nothing is known of what the order does.
 pub(super) fn worst(
-    framed: &Framed,
+    framed: &SigningPayload,
     next: &BlockContext,
     around: &Surroundings,
 ) -> Result<Option<Settlement>, SettlementError> {

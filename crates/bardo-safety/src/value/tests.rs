@@ -22,13 +22,13 @@ fn usd(text: &str) -> Usd {
 }
 
 /// 0.36 WETH sold, with this allowance declared to remain afterwards. At most 200,000 gas at 10 gwei.
-fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> Framed {
+fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> SigningPayload {
     let token = token(WETH, "WETH", 18);
     framed_with(trade, vec![AllowanceBound { token, spender, kind, at_most }])
 }
 
 /// Like [`framed`], with these allowances.
-fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> Framed {
+fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> SigningPayload {
     let (weth, usdc) = (token(WETH, "WETH", 18), token(USDC, "USDC", 6));
     let (sold, least) = (U256::from(36 * CENTI), U256::from(1_200_000_000u64));
     let made = Trade {
@@ -53,11 +53,11 @@ fn framed_with(trade: bool, allowances: Vec<AllowanceBound>) -> Framed {
         proposal.trade = Some(made);
     }
     proposal.allowances = allowances;
-    Framed::new(sample::frame(proposal)).unwrap()
+    SigningPayload::new(sample::frame(proposal)).unwrap()
 }
 
 /// Values with WETH at 3,400 dollars, one WETH held, and 0.07 WETH promised to open orders.
-fn counted(framed: &Framed) -> Values {
+fn counted(framed: &SigningPayload) -> Values {
     let tokens = [
         token(WETH, "WETH", 18),
         token(USDC, "USDC", 6),
@@ -120,7 +120,7 @@ fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
         let sound = framed(true, PERMIT2, AllowanceKind::Erc20, U256::ZERO);
         let mut proposal = sound.proposal().clone();
         proposal.trade.as_mut().unwrap().expected_out = U256::from(expected_out);
-        let values = counted(&Framed::new(sample::frame(proposal)).unwrap());
+        let values = counted(&SigningPayload::new(sample::frame(proposal)).unwrap());
         (values.outflows[0].usd, values.received)
     };
     // 0.36 WETH are 1,224 dollars by price. The quote gives 1,300 for them, so they count as 1,300. The guaranteed
@@ -146,7 +146,7 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
             Spreads { of: [(WETH, Ok(Spread::lagging(Band::of(usd("3400"), None))))].into(), wrapped: Some(WETH) };
         let coin = [(TokenId::Native, Token { id: TokenId::Native, ..token.clone() })];
         let tokens: BTreeMap<TokenId, Token> = coin.into_iter().chain::<BTreeMap<_, _>>(tokens).collect();
-        let framed = Framed::new(sample::frame(proposal.clone())).unwrap();
+        let framed = SigningPayload::new(sample::frame(proposal.clone())).unwrap();
         values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
     };
     assert!(weighed(&proposal, Unpriced::Doubt).is_err());
@@ -158,7 +158,8 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
     // A native token without a price blocks only other actions, not revocations.
     let coin = Token { id: TokenId::Native, ..token.clone() };
     let unpriced = |outflows: Vec<Flow>, incoming| {
-        let framed = Framed::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
+        let framed =
+            SigningPayload::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
         let tokens = [(TokenId::Native, coin.clone())].into();
         let spreads = Spreads { of: BTreeMap::new(), wrapped: Some(WETH) };
         values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)

@@ -3,7 +3,7 @@
 use alloy::primitives::{Address, U256};
 
 use super::fillers;
-use crate::cast::Cast;
+use crate::actors::Actors;
 use crate::keys::KeyError;
 use golem_chain::devnet::Chain;
 use golem_protocols::uniswap::order::Order;
@@ -16,9 +16,9 @@ const LEAD_BLOCKS: u64 = 3;
 const EXCLUSIVITY_BPS: u64 = 100;
 
 /// Adds the cosigner's data and signature to an order; `number` is its zero-based sequence number.
-pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, cast: &Cast) -> Result<Order, KeyError> {
+pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, actors: &Actors) -> Result<Order, KeyError> {
     let next = chain.next_context();
-    let exclusive = fillers::quickest(cast, number);
+    let exclusive = fillers::quickest(actors, number);
     match &mut order {
         Order::Dutch(_) => {}
         Order::DutchV2(order) => {
@@ -51,7 +51,7 @@ pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, cast: &Cast) 
     match order.cosigner_digest(chain_id) {
         None => Ok(order),
         Some(digest) => {
-            let signature = cast.cosigner().sign_digest(chain_id, digest)?;
+            let signature = actors.cosigner().sign_digest(chain_id, digest)?;
             Ok(order.with_cosignature(signature))
         }
     }

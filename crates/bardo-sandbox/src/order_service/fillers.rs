@@ -10,7 +10,7 @@ use alloy::primitives::{Address, B256, U256, U512, keccak256};
 use alloy::sol_types::{SolCall, SolValue};
 
 use super::{Entry, ask};
-use crate::cast::{self, Cast, Role, TIP};
+use crate::actors::{self, Actors, Role, TIP};
 use crate::genesis::Deployment;
 use crate::math::{Quoted, amount_for};
 use crate::plan::Token;
@@ -67,10 +67,10 @@ pub(super) struct Attempts {
 }
 
 /// Exclusive filler of an order.
-pub(super) fn quickest(cast: &Cast, number: u64) -> Address {
+pub(super) fn quickest(actors: &Actors, number: u64) -> Address {
     // Alternates between the two fillers without latency.
     let role = if number.is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
-    cast.address(role)
+    actors.address(role)
 }
 
 /// Creates the fillers' transactions for the next block.
@@ -78,20 +78,20 @@ pub(super) fn decide<'a>(
     seed: u64,
     chain: &Chain,
     deployment: &Deployment,
-    cast: &Cast,
+    actors: &Actors,
     prices: &Prices,
     open: impl Iterator<Item = (&'a B256, &'a Entry)>,
     attempts: &mut Attempts,
-) -> Vec<cast::Order> {
+) -> Vec<actors::Order> {
     let mut open: Vec<_> = open.collect();
     open.sort_by_key(|(_, entry)| entry.number);
     let mut orders = Vec::new();
     if open.is_empty() {
         return orders;
     }
-    let market = Market { chain, deployment, cast, prices };
+    let market = Market { chain, deployment, actors, prices };
     for filler in FILLERS {
-        let address = cast.address(filler.role);
+        let address = actors.address(filler.role);
         if chain.pending_nonce(address) > chain.state().nonce(address) {
             // An earlier transaction is not in a block yet.
             continue;
@@ -120,8 +120,8 @@ pub(super) fn decide<'a>(
             if affords {
                 let signed = SignedOrder { order: entry.order.encode(), sig: entry.signature.clone() };
                 let call = Reactor::executeCall { order: signed }.abi_encode();
-                let fill = cast::Order::call(filler.role, reactor, call, FILL_GAS, "filling an order");
-                orders.push(cast::Order { tip: bid.tip, ..fill });
+                let fill = actors::Order::call(filler.role, reactor, call, FILL_GAS, "filling an order");
+                orders.push(actors::Order { tip: bid.tip, ..fill });
                 sent += 1;
                 attempts.sent.insert((filler.role, **hash), chain.next_context().number);
             } else {
@@ -157,19 +157,19 @@ pub(super) fn best_bid(
     seed: u64,
     chain: &Chain,
     deployment: &Deployment,
-    cast: &Cast,
+    actors: &Actors,
     prices: &Prices,
     entry: &Entry,
 ) -> Option<BestBid> {
     let order = &entry.order;
-    let market = Market { chain, deployment, cast, prices };
+    let market = Market { chain, deployment, actors, prices };
     let token = order.bounds().least_out.first()?.token;
     let looking = FILLERS.iter().filter(|filler| !filler.overlooks_it(seed, chain.rules().chain_id, entry.number));
     let bids =
         looking.filter_map(|filler| Some((filler, market.most(filler, order.token_in(), order.most_in(), token)?)));
     let (filler, output) = bids.max_by_key(|(_, output)| *output)?;
     let name = SafeText::clean(filler.role.label(), 40);
-    Some(BestBid { filler: cast.address(filler.role), name, output })
+    Some(BestBid { filler: actors.address(filler.role), name, output })
 }
 
 /// A filler's terms for an order.
@@ -184,7 +184,7 @@ struct Bid {
 struct Market<'a> {
     chain: &'a Chain,
     deployment: &'a Deployment,
-    cast: &'a Cast,
+    actors: &'a Actors,
     prices: &'a Prices,
 }
 
@@ -278,16 +278,16 @@ impl Market<'_> {
         token: Address,
         reactor: Address,
         attempts: &mut Attempts,
-        orders: &mut Vec<cast::Order>,
+        orders: &mut Vec<actors::Order>,
     ) {
         let (Some(known), Some(quoted)) = (self.token(token), self.quoted(token)) else { return };
-        let call = |input| cast::Order::call(filler.role, token, input, 150_000, "a filler's purse");
+        let call = |input| actors::Order::call(filler.role, token, input, 150_000, "a filler's purse");
         if attempts.stocked.insert((filler.role, token)) {
             let value = amount_for(filler.purse_dollars, quoted);
             if known == Token::Weth {
-                orders.push(cast::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
+                orders.push(actors::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
             } else {
-                let to = self.cast.address(filler.role);
+                let to = self.actors.address(filler.role);
                 orders.push(call(OpenMint::mintCall { to, value }.abi_encode()));
             }
         }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 pub use fillers::{FILLERS, Filler};
 pub use local::LocalOrders;
 
-use super::cast::{self, Cast};
+use super::actors::{self, Actors};
 use super::contracts::PERMIT2;
 use super::genesis::Deployment;
 use super::keys::KeyError;
@@ -125,15 +125,15 @@ struct Book {
 pub struct OrderService {
     seed: u64,
     deployment: Arc<Deployment>,
-    cast: Cast,
+    actors: Actors,
     book: Arc<Mutex<Book>>,
     fillers_rest: Arc<AtomicBool>,
 }
 
 impl OrderService {
     /// Creates a service with an empty order book.
-    pub fn new(seed: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
-        Self { seed, deployment, cast, book: Arc::default(), fillers_rest: Arc::default() }
+    pub fn new(seed: u64, deployment: Arc<Deployment>, actors: Actors) -> Self {
+        Self { seed, deployment, actors, book: Arc::default(), fillers_rest: Arc::default() }
     }
 
     /// Pauses or resumes the fillers.
@@ -143,7 +143,7 @@ impl OrderService {
 
     /// Address of the cosigner.
     pub fn cosigner(&self) -> Address {
-        self.cast.cosigner().address()
+        self.actors.cosigner().address()
     }
 
     /// Reactor for orders of this kind; `None` if there is none.
@@ -202,7 +202,7 @@ impl OrderService {
             return Err(SubmitError::Full);
         }
         let number = u64::try_from(book.entries.len()).unwrap_or(u64::MAX);
-        let order = cosigner::cosign(order, number, chain, &self.cast)?;
+        let order = cosigner::cosign(order, number, chain, &self.actors)?;
         let (signature, posted_at) = (signature.clone(), chain.number());
         let entry = Entry { order, signature, status: Status::Open, number, posted_at };
         book.entries.insert(hash, entry);
@@ -260,20 +260,20 @@ impl OrderService {
     }
 
     /// Creates the fillers' transactions for the next block.
-    pub(super) fn fills(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
+    pub(super) fn fills(&self, chain: &Chain, prices: &Prices) -> Vec<actors::Order> {
         if self.fillers_rest.load(Ordering::SeqCst) {
             return Vec::new();
         }
         let mut book = self.book.lock();
         let Book { entries, attempts, .. } = &mut *book;
         let open = entries.iter().filter(|(_, entry)| entry.status == Status::Open);
-        fillers::decide(self.seed, chain, &self.deployment, &self.cast, prices, open, attempts)
+        fillers::decide(self.seed, chain, &self.deployment, &self.actors, prices, open, attempts)
     }
 
     /// Best output that a filler would deliver for the order in the next block; `None` if it cannot be filled.
     pub(super) fn best_bid(&self, chain: &Chain, prices: &Prices, hash: B256) -> Option<BestBid> {
         let entry = self.entry(hash).filter(Entry::can_fill)?;
-        fillers::best_bid(self.seed, chain, &self.deployment, &self.cast, prices, &entry)
+        fillers::best_bid(self.seed, chain, &self.deployment, &self.actors, prices, &entry)
     }
 }
 

@@ -4,25 +4,25 @@ use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
 
 use super::Relayers;
-use crate::residents::Residents;
+use crate::background_actors::BackgroundActors;
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Devnet;
 use golem_protocols::intents::Intent;
-use golem_protocols::intents::gateway::{IntentGateway, RelayerBid, Wish};
+use golem_protocols::intents::gateway::{BidRequest, IntentGateway, RelayerBid};
 
 /// Client of the relayers for one origin chain in this process.
 #[derive(Debug, Clone)]
 pub struct LocalRelayers {
     relayers: Relayers,
     devnet: Devnet,
-    residents: Residents,
+    background_actors: BackgroundActors,
 }
 
 impl LocalRelayers {
-    /// Creates a client; `devnet` and `residents` belong to the origin chain.
-    pub fn new(relayers: Relayers, devnet: Devnet, residents: Residents) -> Self {
-        Self { relayers, devnet, residents }
+    /// Creates a client; `devnet` and `background_actors` belong to the origin chain.
+    pub fn new(relayers: Relayers, devnet: Devnet, background_actors: BackgroundActors) -> Self {
+        Self { relayers, devnet, background_actors }
     }
 }
 
@@ -35,22 +35,23 @@ impl IntentGateway for LocalRelayers {
         "the devnet's relayers"
     }
 
-    fn quote<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
-        let (relayers, residents, wish) = (self.relayers.clone(), self.residents.clone(), wish.clone());
+    fn quote<'a>(&'a self, wish: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+        let (relayers, background_actors, wish) = (self.relayers.clone(), self.background_actors.clone(), wish.clone());
         Box::pin(async move {
-            let asked = self.devnet.run(move |chain| relayers.quote(chain, &residents.prices(chain), &wish)).await;
+            let asked =
+                self.devnet.run(move |chain| relayers.quote(chain, &background_actors.prices(chain), &wish)).await;
             let bids = asked.map_err(|error| ServiceError::Unreachable(clean(&error)))?;
             bids.map_err(|error| ServiceError::Refused(clean(&error)))
         })
     }
 
     fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
-        let (relayers, residents) = (self.relayers.clone(), self.residents.clone());
+        let (relayers, background_actors) = (self.relayers.clone(), self.background_actors.clone());
         let (intent, signature) = (intent.clone(), signature.clone());
         Box::pin(async move {
             let asked = self
                 .devnet
-                .run(move |chain| relayers.submit(chain, &residents.prices(chain), &intent, &signature))
+                .run(move |chain| relayers.submit(chain, &background_actors.prices(chain), &intent, &signature))
                 .await;
             let taken = asked.map_err(|error| ServiceError::Unreachable(clean(&error)))?;
             taken.map_err(|error| ServiceError::Refused(clean(&error)))

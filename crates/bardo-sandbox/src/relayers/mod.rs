@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 pub use local::LocalRelayers;
 
-use super::cast::{self, Cast, Role, TIP};
+use super::actors::{self, Actors, Role, TIP};
 use super::contracts::PERMIT2;
 use super::genesis::Deployment;
 use super::math::{Quoted, amount_for};
@@ -34,7 +34,7 @@ use bardo_base::signer::signer_of;
 use bardo_base::text::SafeText;
 use golem_chain::devnet::Chain;
 use golem_chain::permit2::{Domain, nonce_position, nonce_used};
-use golem_protocols::intents::gateway::{RelayerBid, Wish};
+use golem_protocols::intents::gateway::{BidRequest, RelayerBid};
 use golem_protocols::intents::{Expectation, Fault, Intent};
 
 /// Maximum number of unfinished intents.
@@ -104,18 +104,18 @@ pub const RELAYERS: [Relayer; 3] = [
 
 /// Kind of a relayer's random failure.
 #[derive(Debug, Clone, Copy)]
-enum Slip {
+enum FailureKind {
     Ignores,
     Drops,
     Forgets,
 }
 
 impl Relayer {
-    fn slips(&self, seed: u64, number: u64, slip: Slip) -> bool {
-        let (part, salt) = match slip {
-            Slip::Ignores => (self.ignores, 1u64),
-            Slip::Drops => (self.drops, 2),
-            Slip::Forgets => (self.forgets, 3),
+    fn fails(&self, seed: u64, number: u64, kind: FailureKind) -> bool {
+        let (part, salt) = match kind {
+            FailureKind::Ignores => (self.ignores, 1u64),
+            FailureKind::Drops => (self.drops, 2),
+            FailureKind::Forgets => (self.forgets, 3),
         };
         let draw = keccak256([seed, self.margin_bps, salt, number].map(U256::from).abi_encode());
         u64::from(draw.0[0]) * 100 / 256 < part
@@ -183,7 +183,7 @@ struct Board {
 #[derive(Debug, Clone)]
 pub struct Relayers {
     seed: u64,
-    cast: Cast,
+    actors: Actors,
     deployments: Arc<BTreeMap<u64, Arc<Deployment>>>,
     board: Arc<Mutex<Board>>,
     /// True while all relayers pause deliveries.
@@ -192,9 +192,9 @@ pub struct Relayers {
 
 impl Relayers {
     /// Creates relayers between these chains.
-    pub fn new(seed: u64, cast: Cast, deployments: impl IntoIterator<Item = Arc<Deployment>>) -> Self {
+    pub fn new(seed: u64, actors: Actors, deployments: impl IntoIterator<Item = Arc<Deployment>>) -> Self {
         let deployments = deployments.into_iter().map(|one| (one.plan.chain_id, one)).collect();
-        Self { seed, cast, deployments: Arc::new(deployments), board: Arc::default(), rest: Arc::default() }
+        Self { seed, actors, deployments: Arc::new(deployments), board: Arc::default(), rest: Arc::default() }
     }
 
     /// Pauses or resumes deliveries; relayers still lock intents during a pause.
@@ -214,7 +214,7 @@ impl Relayers {
     ///
     /// # Errors
     /// [`RelayError::Chain`] for a chain that is not the devnet's.
-    pub fn quote(&self, chain: &Chain, prices: &Prices, wish: &Wish) -> Result<Vec<RelayerBid>, RelayError> {
+    pub fn quote(&self, chain: &Chain, prices: &Prices, wish: &BidRequest) -> Result<Vec<RelayerBid>, RelayError> {
         Ok(self.bids(chain, prices, wish, None)?.into_iter().map(|(_, bid)| bid).collect())
     }
 
@@ -222,7 +222,7 @@ impl Relayers {
         &self,
         chain: &Chain,
         prices: &Prices,
-        wish: &Wish,
+        wish: &BidRequest,
         number: Option<u64>,
     ) -> Result<Vec<(Relayer, RelayerBid)>, RelayError> {
         let (origin, destination) =
@@ -239,7 +239,7 @@ impl Relayers {
         let one = dollars(U256::from(1), wanted).max(U512::from(1));
         let mut bids = Vec::new();
         for relayer in RELAYERS {
-            if number.is_some_and(|number| relayer.slips(self.seed, number, Slip::Ignores)) {
+            if number.is_some_and(|number| relayer.fails(self.seed, number, FailureKind::Ignores)) {
                 continue;
             }
             let kept = U512::from(10_000_u64.saturating_sub(relayer.margin_bps));
@@ -250,7 +250,7 @@ impl Relayers {
             }
             let blocks = relayer.latency * 2 + 4;
             let bid = RelayerBid {
-                relayer: self.cast.address(relayer.role),
+                relayer: self.actors.address(relayer.role),
                 name: SafeText::clean(relayer.role.label(), 40),
                 output: U256::from(output),
                 seconds: blocks * destination.plan.block_millis.max(origin.plan.block_millis) / 1_000,
@@ -296,7 +296,7 @@ impl Relayers {
             return Err(RelayError::Signature { user: intent.user });
         }
         let id = intent.id();
-        let wish = Wish {
+        let wish = BidRequest {
             origin_chain_id: origin,
             destination_chain_id: destination,
             token_in: intent.data.inputToken,
@@ -341,7 +341,7 @@ impl Relayers {
     }
 
     /// Creates the transactions of relayers and messenger for this chain's next block.
-    pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
+    pub(super) fn act(&self, chain: &Chain, prices: &Prices) -> Vec<actors::Order> {
         let here = chain.rules().chain_id;
         let mut orders = Vec::new();
         let mut board = self.board.lock();
@@ -358,7 +358,14 @@ impl Relayers {
         orders
     }
 
-    fn on_origin(&self, chain: &Chain, id: B256, posted: &mut Posted, sent: &mut Sent, orders: &mut Vec<cast::Order>) {
+    fn on_origin(
+        &self,
+        chain: &Chain,
+        id: B256,
+        posted: &mut Posted,
+        sent: &mut Sent,
+        orders: &mut Vec<actors::Order>,
+    ) {
         let here = chain.rules().chain_id;
         let Ok(settler) = self.contract(here, "originSettler") else { return };
         let next = chain.next_context();
@@ -372,7 +379,7 @@ impl Relayers {
         let mut may = |role: Role| {
             let key = (here, role, id);
             let waits = sent.get(&key).is_some_and(|block| next.number < block + AGAIN_BLOCKS);
-            let busy = chain.pending_nonce(self.cast.address(role)) > chain.state().nonce(self.cast.address(role));
+            let busy = chain.pending_nonce(self.actors.address(role)) > chain.state().nonce(self.actors.address(role));
             if waits || busy {
                 return false;
             }
@@ -390,9 +397,18 @@ impl Relayers {
             // The best bidder comes first; the next one acts if it has not locked after some blocks.
             for (place, (relayer, _)) in posted.bids.iter().enumerate() {
                 let turn = posted.posted_at + relayer.latency + PATIENCE_BLOCKS * (place as u64);
-                if next.number > turn && !relayer.slips(self.seed, posted.number, Slip::Drops) && may(relayer.role) {
+                if next.number > turn
+                    && !relayer.fails(self.seed, posted.number, FailureKind::Drops)
+                    && may(relayer.role)
+                {
                     let data = posted.intent.open_for(posted.signature.clone(), Bytes::new());
-                    orders.push(cast::Order::call(relayer.role, settler, data.to_vec(), OPEN_GAS, "locking an intent"));
+                    orders.push(actors::Order::call(
+                        relayer.role,
+                        settler,
+                        data.to_vec(),
+                        OPEN_GAS,
+                        "locking an intent",
+                    ));
                     return;
                 }
             }
@@ -400,7 +416,7 @@ impl Relayers {
             && may(Role::Messenger)
         {
             let call = OriginSettler::repayCall { orderId: id, repayTo: to }.abi_encode();
-            orders.push(cast::Order::call(Role::Messenger, settler, call, REPAY_GAS, "reporting a delivery"));
+            orders.push(actors::Order::call(Role::Messenger, settler, call, REPAY_GAS, "reporting a delivery"));
         }
     }
 
@@ -411,7 +427,7 @@ impl Relayers {
         id: B256,
         posted: &mut Posted,
         (sent, stocked, approved): (&mut Sent, &mut Once, &mut Once),
-        orders: &mut Vec<cast::Order>,
+        orders: &mut Vec<actors::Order>,
     ) {
         if !posted.locked || posted.owed_to.is_some() || self.rest.load(Ordering::SeqCst) {
             return;
@@ -433,10 +449,10 @@ impl Relayers {
         let (token, amount) = (posted.intent.data.outputToken, posted.intent.data.outputAmount);
         for (place, (relayer, _)) in posted.bids.iter().enumerate() {
             let turn = first_seen + relayer.latency + PATIENCE_BLOCKS * (place as u64);
-            if next.number < turn || relayer.slips(self.seed, posted.number, Slip::Forgets) {
+            if next.number < turn || relayer.fails(self.seed, posted.number, FailureKind::Forgets) {
                 continue;
             }
-            let address = self.cast.address(relayer.role);
+            let address = self.actors.address(relayer.role);
             if chain.pending_nonce(address) > chain.state().nonce(address) {
                 continue;
             }
@@ -459,7 +475,13 @@ impl Relayers {
             let told = posted.intent.relay(posted.intent.deposit_id()).abi_encode().into();
             let call =
                 DestinationSettler::fillCall { orderId: id, originData: told, fillerData: address.abi_encode().into() };
-            orders.push(cast::Order::call(relayer.role, settler, call.abi_encode(), FILL_GAS, "delivering an intent"));
+            orders.push(actors::Order::call(
+                relayer.role,
+                settler,
+                call.abi_encode(),
+                FILL_GAS,
+                "delivering an intent",
+            ));
             return;
         }
     }
@@ -474,7 +496,7 @@ fn stock(
     relayer: &Relayer,
     token: Address,
     stocked: &mut Once,
-    orders: &mut Vec<cast::Order>,
+    orders: &mut Vec<actors::Order>,
     to: Address,
 ) -> bool {
     let known = deployment.tokens.iter().find(|(known, at)| **at == token && !known.is_bad()).map(|(known, _)| *known);
@@ -483,9 +505,9 @@ fn stock(
         return false;
     }
     let value = amount_for(relayer.purse_dollars, price);
-    let call = |input| cast::Order::call(relayer.role, token, input, 150_000, "a relayer's purse");
+    let call = |input| actors::Order::call(relayer.role, token, input, 150_000, "a relayer's purse");
     if known == Token::Weth {
-        orders.push(cast::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
+        orders.push(actors::Order { value, ..call(Weth9::depositCall {}.abi_encode()) });
     } else {
         orders.push(call(OpenMint::mintCall { to, value }.abi_encode()));
     }
@@ -499,13 +521,13 @@ fn allow(
     token: Address,
     settler: Address,
     approved: &mut Once,
-    orders: &mut Vec<cast::Order>,
+    orders: &mut Vec<actors::Order>,
 ) -> bool {
     if !approved.insert((chain.rules().chain_id, relayer.role, token)) {
         return false;
     }
     let call = Erc20::approveCall { spender: settler, value: U256::MAX }.abi_encode();
-    orders.push(cast::Order::call(relayer.role, token, call, 150_000, "a relayer's purse"));
+    orders.push(actors::Order::call(relayer.role, token, call, 150_000, "a relayer's purse"));
     true
 }
 

@@ -29,7 +29,7 @@ pub(super) enum OrderInfoError {
 ///
 /// # Errors
 /// [`OrderInfoError`]: the first field that is missing or another order's.
-pub(super) fn hold(info: &Value, order: &Order) -> Result<(), OrderInfoError> {
+pub(super) fn validate(info: &Value, order: &Order) -> Result<(), OrderInfoError> {
     let (more, amounts): (&[&'static str], _) = match order {
         Order::Dutch(_) | Order::DutchV2(_) => (&OF_DUTCH, [["startAmount", "endAmount"]; 2]),
         Order::DutchV3(_) => (&OF_DUTCH, [["startAmount", "maxAmount"], ["startAmount", "minAmount"]]),

@@ -24,7 +24,7 @@ use golem_chain::multicall::Calls;
 use golem_chain::network::{Contract, Network};
 use golem_chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
 use golem_chain::provider::ChainClient;
-use golem_protocols::uniswap::claim::{self, Asked};
+use golem_protocols::uniswap::claim::{self, ClaimRequest};
 use golem_protocols::uniswap::discovery::{DiscoveryError, PoolReader, PoolSnapshot, Reach};
 use golem_protocols::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use golem_protocols::uniswap::pool::{Exact, Version};
@@ -48,14 +48,14 @@ const NEAR_IMPACT_BPS: u64 = 1_000;
 const MOST_HASHES: usize = 50;
 
 /// A client's access to one chain of the devnet.
-struct Desk<'a> {
+struct ChainAccess<'a> {
     chain: &'a SandboxChain,
     network: Network,
     client: ChainClient,
     pools: PoolReader,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> ChainAccess<'a> {
     fn open(sandbox: &'a Sandbox, chain_id: u64) -> Result<Self, Answer> {
         let unknown = || invalid(format_args!("chain {chain_id} is not a chain of this devnet"));
         let chain = sandbox.chain(&chain_id.to_string()).ok_or_else(unknown)?;
@@ -128,14 +128,14 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
         return Err(invalid("one of \"slippageTolerance\" and \"autoSlippage\" must be given, and not both"));
     }
     let slippage = slippage(at(body, &["slippageTolerance"]))?;
-    let desk = Desk::open(sandbox, chain_id)?;
+    let desk = ChainAccess::open(sandbox, chain_id)?;
     let amount = digits(body, "amount")?;
     let exact = match text(body, &["type"])? {
         "EXACT_INPUT" => Exact::In(amount),
         "EXACT_OUTPUT" => Exact::Out(amount),
         _ => return Err(invalid("\"type\" must be EXACT_INPUT or EXACT_OUTPUT")),
     };
-    let asked = Asked {
+    let asked = ClaimRequest {
         chain_id,
         token_in: address(body, "tokenIn")?,
         token_out: address(body, "tokenOut")?,
@@ -169,19 +169,19 @@ pub(super) async fn quote(sandbox: &Sandbox, body: &Value) -> Result<Answer, Ans
 }
 
 /// Auction of a protocol name on this chain; `None` if it is not an auction or has no reactor.
-fn auction(desk: &Desk<'_>, protocol: &str) -> Option<OrderKind> {
+fn auction(desk: &ChainAccess<'_>, protocol: &str) -> Option<OrderKind> {
     let kind = match (protocol, desk.network.name.as_str()) {
         ("UNISWAPX_V3", _) => OrderKind::DutchV3,
         ("UNISWAPX_V2" | "UNISWAPX", "base") => OrderKind::Priority,
         ("UNISWAPX_V2" | "UNISWAPX", _) => OrderKind::DutchV2,
         _ => return None,
     };
-    desk.chain.residents.order_service().reactor(kind).map(|_| kind)
+    desk.chain.background_actors.order_service().reactor(kind).map(|_| kind)
 }
 
 async fn best(
-    desk: &Desk<'_>,
-    asked: &Asked,
+    desk: &ChainAccess<'_>,
+    asked: &ClaimRequest,
     versions: impl Fn(Version) -> bool,
 ) -> Result<(Route, Arc<PoolSnapshot>), Answer> {
     let (token_in, token_out) = (desk.pooled(asked.token_in)?, desk.pooled(asked.token_out)?);
@@ -209,8 +209,8 @@ async fn best(
 }
 
 async fn classic(
-    desk: &Desk<'_>,
-    asked: &Asked,
+    desk: &ChainAccess<'_>,
+    asked: &ClaimRequest,
     route: &Route,
     slippage: BasisPoints,
     snapshot: &PoolSnapshot,
@@ -228,7 +228,7 @@ async fn classic(
 }
 
 /// The permit that the router still needs, as typed data; null if none is needed.
-async fn permit(desk: &Desk<'_>, asked: &Asked, amount: U256, now: u64) -> Result<Value, Answer> {
+async fn permit(desk: &ChainAccess<'_>, asked: &ClaimRequest, amount: U256, now: u64) -> Result<Value, Answer> {
     if asked.token_in.is_zero() {
         return Ok(Value::Null);
     }
@@ -269,14 +269,14 @@ async fn permit(desk: &Desk<'_>, asked: &Asked, amount: U256, now: u64) -> Resul
 }
 
 fn order(
-    desk: &Desk<'_>,
+    desk: &ChainAccess<'_>,
     kind: OrderKind,
-    asked: &Asked,
+    asked: &ClaimRequest,
     route: &Route,
     slippage: BasisPoints,
     snapshot: &PoolSnapshot,
 ) -> Result<Answer, Answer> {
-    let house = desk.chain.residents.order_service();
+    let house = desk.chain.background_actors.order_service();
     let reactor = house.reactor(kind).ok_or_else(|| invalid("orders of this kind are not settled here"))?;
     let least_out = slippage.minimum_out(route.amount_out);
     let auction = match kind {
@@ -315,7 +315,7 @@ fn order(
 /// Handles `POST /check_approval`.
 pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let chain_id = number(body, &["chainId"])?;
-    let desk = Desk::open(sandbox, chain_id)?;
+    let desk = ChainAccess::open(sandbox, chain_id)?;
     let (owner, token) = (address(body, "walletAddress")?, address(body, "token")?);
     let amount = digits(body, "amount")?;
     let mut told = json!({ "requestId": request_id(), "approval": null, "cancel": null });
@@ -345,7 +345,7 @@ pub(super) async fn approval(sandbox: &Sandbox, body: &Value) -> Result<Answer, 
 pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let quote = at(body, &["quote"]).ok_or_else(|| invalid("\"quote\" is missing"))?;
     let chain_id = number(quote, &["chainId"])?;
-    let desk = Desk::open(sandbox, chain_id)?;
+    let desk = ChainAccess::open(sandbox, chain_id)?;
     let side = |name: &'static str| {
         let side = at(quote, &[name]).ok_or_else(|| invalid(format_args!("\"quote.{name}\" is missing")))?;
         Ok::<_, Answer>((address(side, "token")?, digits(side, "amount")?))
@@ -355,7 +355,7 @@ pub(super) async fn swap(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answ
         "EXACT_INPUT" => Exact::In(amount_in),
         _ => Exact::Out(amount_out),
     };
-    let asked = Asked { chain_id, token_in, token_out, exact, swapper: address(quote, "swapper")? };
+    let asked = ClaimRequest { chain_id, token_in, token_out, exact, swapper: address(quote, "swapper")? };
     let claim = claim::read(quote, &asked).map_err(invalid)?;
     let request = RouteRequest::new(desk.pooled(token_in)?, desk.pooled(token_out)?, exact);
     let along = desk.pools.along(&request, &claim.paths, &claim.tokens, BlockId::latest()).await.map_err(unfound)?;
@@ -409,7 +409,7 @@ pub(super) async fn swaps(sandbox: &Sandbox, query: &[(String, String)]) -> Resu
     let of = |name: &str| query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let asked = of("txHashes").filter(|asked| !asked.is_empty()).ok_or_else(|| invalid("\"txHashes\" is missing"))?;
     let chain_id = of("chainId").map_or(Ok(1), str::parse).map_err(|_| invalid("\"chainId\" is not a number"))?;
-    let desk = Desk::open(sandbox, chain_id)?;
+    let desk = ChainAccess::open(sandbox, chain_id)?;
     let provider = desk.client.provider();
     let mut found = Vec::new();
     for hash in asked.split(',').take(MOST_HASHES) {

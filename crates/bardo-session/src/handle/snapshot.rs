@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 
-pub use bardo_base::fabric::{BreakerNow, Limits, PolicyNow, SpendNow, StopLossNow};
+pub use bardo_base::fabric::{BreakerState, Limits, PolicyState, SpendState, StopLossNow};
 use bardo_base::id::GolemId;
 use bardo_base::model::{Phase, StopLevel};
 use bardo_base::text::SafeText;
@@ -24,13 +24,13 @@ pub struct Snapshot {
     /// Phase that applies to calls.
     pub phase: Phase,
     /// Policy in force.
-    pub policy: PolicyNow,
+    pub policy: PolicyState,
     /// Use of the limits; `None` if the ledger cannot be read, with the reason in `fault`.
     pub limits: Option<Limits>,
     /// Error in the ledger or in the policy file.
     pub fault: Option<SafeText>,
     /// Stop in force; `None` if there is none.
-    pub stop: Option<StopNow>,
+    pub stop: Option<StopState>,
     /// True if a stop has revoked the Golem's session keys. Nothing is signed before a restart, even if the stop is
     /// lowered.
     #[serde(default)]
@@ -42,16 +42,16 @@ pub struct Snapshot {
     /// True if all holdings have a price.
     pub all_priced: bool,
     /// Allowances that others can spend from.
-    pub allowances: AllowancesNow,
+    pub allowances: AllowancesState,
     /// Standing approvals in force.
-    pub grants: Vec<GrantNow>,
+    pub grants: Vec<GrantState>,
     /// Number of running calls.
     pub running: u32,
 }
 
 /// Stop in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StopNow {
+pub struct StopState {
     /// Level of the stop.
     pub level: StopLevel,
     /// Initiator of the stop.
@@ -90,9 +90,9 @@ pub struct Holding {
 
 /// Allowances, as far as they could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AllowancesNow {
+pub struct AllowancesState {
     /// Allowances, one per token and spender.
-    pub rows: Vec<AllowanceNow>,
+    pub rows: Vec<AllowanceState>,
     /// Tokens whose allowances could not be read, so that more may exist than are listed.
     pub silent: Vec<SilentToken>,
 }
@@ -112,7 +112,7 @@ pub struct SilentToken {
 
 /// Allowance of one spender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AllowanceNow {
+pub struct AllowanceState {
     /// Name of the chain.
     pub chain: SafeText,
     /// EIP-155 id of the chain.
@@ -143,7 +143,7 @@ pub struct AllowanceNow {
 
 /// Standing approval in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantNow {
+pub struct GrantState {
     /// Number that identifies the standing approval.
     pub number: u64,
     /// Golem that may act.
@@ -170,7 +170,7 @@ impl Snapshot {
     pub fn says_the_same(&self, other: &Self) -> bool {
         // The remaining duration changes with time alone; consumers count it from the snapshot's time.
         let steady = |one: &Self| {
-            let grants = one.grants.iter().map(|grant| GrantNow { lasts_millis: 0, ..grant.clone() }).collect();
+            let grants = one.grants.iter().map(|grant| GrantState { lasts_millis: 0, ..grant.clone() }).collect();
             Self { at: 0, grants, ..one.clone() }
         };
         steady(self) == steady(other)

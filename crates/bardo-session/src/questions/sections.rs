@@ -1,7 +1,7 @@
 //! Approval request as sections of plain rows, without colours or columns: everything that an operator must be able to
 //! read before answering. The caller chooses width and emphasis, and must not leave anything out.
 
-use super::{About, ActionAsked, Part, Question};
+use super::{About, ActionRequest, Part, Question};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::units::TokenAmount;
 
@@ -58,7 +58,7 @@ pub fn sections(question: &Question, now: u64) -> Vec<Section> {
     all
 }
 
-fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionAsked, now: u64) {
+fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionRequest, now: u64) {
     all.push(changes(question, action));
     if !action.allowances.is_empty() {
         all.push(allowances(action));
@@ -69,7 +69,7 @@ fn action_sections(all: &mut Vec<Section>, question: &Question, action: &ActionA
 }
 
 /// Balances before and after, bounds and costs.
-fn changes(question: &Question, action: &ActionAsked) -> Section {
+fn changes(question: &Question, action: &ActionRequest) -> Section {
     let mut changes = Section::new("What changes");
     changes.row("asked by", format_args!("{} with {}", question.golem_id, action.tool));
     changes.row("chain", format_args!("{} ({})", action.chain, action.chain_id));
@@ -117,7 +117,7 @@ fn changes(question: &Question, action: &ActionAsked) -> Section {
 }
 
 /// Allowances that are left after the action.
-fn allowances(action: &ActionAsked) -> Section {
+fn allowances(action: &ActionRequest) -> Section {
     let mut allowances = Section::new("Allowances afterwards");
     for after in &action.allowances {
         let label = after.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
@@ -136,7 +136,7 @@ fn allowances(action: &ActionAsked) -> Section {
 }
 
 /// Addresses that the action involves.
-fn places(action: &ActionAsked) -> Section {
+fn places(action: &ActionRequest) -> Section {
     let mut places = Section::new("Where it goes");
     for place in &action.places {
         let part = match place.part {
@@ -161,7 +161,7 @@ fn places(action: &ActionAsked) -> Section {
 }
 
 /// Results of the checks, and how long they hold.
-fn checks(action: &ActionAsked, now: u64) -> Section {
+fn checks(action: &ActionRequest, now: u64) -> Section {
     let mut checks = Section::new("Checks");
     if let Some(opinion) = &action.opinion {
         let agrees = if opinion.agrees { "agrees" } else { "disagrees" };
@@ -184,7 +184,7 @@ fn checks(action: &ActionAsked, now: u64) -> Section {
 }
 
 /// Sections of all typed messages that would be signed, with every field.
-fn messages(action: &ActionAsked) -> Vec<Section> {
+fn messages(action: &ActionRequest) -> Vec<Section> {
     let mut all = Vec::new();
     for (at, call) in action.raw.iter().enumerate().filter(|(_, call)| !call.signs.is_empty()) {
         let mut section = Section::new(&format!("Signed inside call {}", at + 1));

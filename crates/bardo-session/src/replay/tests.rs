@@ -42,7 +42,7 @@ struct Watcher {
     handle: Handle,
     start: Instant,
     /// Last reported position.
-    place: Option<ReplayNow>,
+    place: Option<ReplayState>,
 }
 
 impl Watcher {
@@ -179,7 +179,7 @@ async fn nothing_can_be_done_in_a_recording_and_it_ends_when_it_is_left() {
     watcher.events(millis(10)).await;
     for command in [Command::Hold, Command::AskToLeavePaper, Command::RevokeGrant { number: 1 }] {
         watcher.send(command).await;
-        assert!(matches!(watcher.next(LONG).await, Some(News::Told { done: false, .. })));
+        assert!(matches!(watcher.next(LONG).await, Some(News::CommandResult { done: false, .. })));
     }
     watcher.send(Command::Leave(super::super::handle::LeaveMode::Finish)).await;
     assert!(matches!(watcher.next(LONG).await, Some(News::Left(_))));

@@ -68,7 +68,7 @@ pub(super) struct Replayed {
 
 impl Chain {
     /// Prepares the replay of `block` on the state before its first transaction, for tracers that keep `kept`.
-    pub(super) fn replay(&self, block: &Arc<Block>, kept: Kept) -> Result<Replay, BlockError> {
+    pub(super) fn replay(&self, block: &Arc<Block>, kept: RecordedParts) -> Result<Replay, BlockError> {
         // Block 0 has no transactions, so its own state can be used.
         let parent = block.number().saturating_sub(1);
         let state = self.ledger.state(parent).ok_or_else(|| BlockError::StatePruned {
@@ -150,7 +150,7 @@ fn environment(transaction: &ChainTransaction) -> (Checks, TxEnv) {
 
 /// Parts of a step that a tracer records.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Kept {
+pub(super) struct RecordedParts {
     pub(super) steps: bool,
     /// Maximum number of recorded steps.
     pub(super) at_most: Option<u64>,
@@ -164,14 +164,14 @@ pub(super) struct Kept {
 /// all transactions of one request.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
-    kept: Kept,
+    kept: RecordedParts,
     recorded: usize,
     steps: u64,
     touched: AddressMap<U256Set>,
 }
 
 impl Limit {
-    pub(super) fn new(kept: Kept) -> Self {
+    pub(super) fn new(kept: RecordedParts) -> Self {
         Self { kept, ..Self::default() }
     }
 
@@ -191,7 +191,7 @@ impl Limit {
     }
 
     fn count_step(&mut self, interpreter: &Interpreter) {
-        let Kept { steps, at_most, stack, memory, storage } = self.kept;
+        let RecordedParts { steps, at_most, stack, memory, storage } = self.kept;
         if !steps || at_most.is_some_and(|most| self.steps >= most) {
             return;
         }

@@ -11,9 +11,9 @@ use alloy::{
 
 use super::{
     call::Call,
-    changes::{Asked, Survey, Watch, moved},
+    changes::{ChangeDetector, TrackedQuery, Watch, moved},
     question::Question,
-    trail::{address_in, looks_hashed},
+    storage_trace::{address_in, looks_hashed},
 };
 use bardo_abi::{
     erc20::Erc20,
@@ -21,7 +21,7 @@ use bardo_abi::{
     permit2::Permit2,
 };
 
-impl Survey<'_> {
+impl ChangeDetector<'_> {
     /// Adds queries from declarations, slots and events.
     pub(super) fn first_round(&mut self, calls: &[Call], logs: &[Log], watch: &Watch) {
         for &token in &watch.tokens {
@@ -61,7 +61,7 @@ impl Survey<'_> {
 
     /// Adds alternative queries for writes that the first round left unexplained; false if there are none.
     pub(super) fn second_round(&mut self, calls: &[Call]) -> bool {
-        let before = self.asked.len();
+        let before = self.queries.len();
         let mut involved: Option<Vec<Address>> = None;
         let answering: Vec<Address> = {
             let mut answering: Vec<Address> = self.answering.iter().copied().collect();
@@ -120,7 +120,7 @@ impl Survey<'_> {
                 _ => {}
             }
         }
-        self.asked.len() > before
+        self.queries.len() > before
     }
 
     /// All accounts that took part, and all addresses in the calldata.
@@ -144,8 +144,8 @@ impl Survey<'_> {
                 self.tokens.insert(contract);
                 match rest {
                     [from, to, id @ ..] => {
-                        self.insist_on_balance(contract, Address::from_word(*from));
-                        self.insist_on_balance(contract, Address::from_word(*to));
+                        self.require_balance(contract, Address::from_word(*from));
+                        self.require_balance(contract, Address::from_word(*to));
                         if let [id] = id {
                             let id = U256::from_be_bytes(id.0);
                             self.consider(Question::NftOwner { collection: contract, id }, true);
@@ -156,7 +156,7 @@ impl Survey<'_> {
                     _ => {
                         let words = log.data.data.chunks_exact(32).take(2).filter_map(U256::try_from_be_slice);
                         for holder in words.filter_map(address_in) {
-                            self.insist_on_balance(contract, holder);
+                            self.require_balance(contract, holder);
                         }
                     }
                 }
@@ -211,22 +211,22 @@ impl Survey<'_> {
         self.consider(Question::Permit2Allowance { permit2, owner, token, spender }, true);
     }
 
-    fn insist_on_balance(&mut self, token: Address, holder: Address) {
+    fn require_balance(&mut self, token: Address, holder: Address) {
         // The zero address stands for minting and burning, and many tokens revert for it.
         if !holder.is_zero() {
             self.consider(Question::Balance { token, holder }, true);
         }
     }
 
-    fn consider(&mut self, question: Question, insist: bool) {
+    fn consider(&mut self, question: Question, must_answer: bool) {
         if self.known.insert(question) {
-            self.asked.push(Asked::new(question, insist, false, self.points));
+            self.queries.push(TrackedQuery::new(question, must_answer, false, self.points));
         }
     }
 
     fn declare(&mut self, question: Question) {
         if self.known.insert(question) {
-            self.asked.push(Asked::new(question, true, true, self.points));
+            self.queries.push(TrackedQuery::new(question, true, true, self.points));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::{
     },
     question::{Question, Reading},
     run::{Effort, Place},
-    trail::Trails,
+    storage_trace::StorageTrace,
 };
 use crate::evm::EvmError;
 
@@ -81,7 +81,7 @@ pub(super) fn find(
 ) -> Result<Vec<Changes>, Unfinished> {
     let Options { watch, limits, .. } = options;
     let failed = |error| Unfinished::Failed { index: calls.len(), error };
-    let mut survey = Survey::new(machine, calls, limits, effort, place).map_err(failed)?;
+    let mut survey = ChangeDetector::new(machine, calls, limits, effort, place).map_err(failed)?;
     survey.first_round(calls, logs, watch);
     survey.ask(machine)?;
     survey.explain();
@@ -89,7 +89,7 @@ pub(super) fn find(
         survey.ask(machine)?;
         survey.explain();
     }
-    survey.find_silence(machine, calls, watch).map_err(failed)?;
+    survey.find_unanswered(machine, calls, watch).map_err(failed)?;
     effort.spend(survey.gas);
     let steps = calls.len();
     let mut found = Vec::with_capacity(steps + 1);
@@ -101,7 +101,7 @@ pub(super) fn find(
 }
 
 /// Data collected about one simulation while its changes are detected.
-pub(super) struct Survey<'l> {
+pub(super) struct ChangeDetector<'l> {
     limits: &'l Limits,
     effort: &'l Effort,
     place: Place,
@@ -110,7 +110,7 @@ pub(super) struct Survey<'l> {
     caller: Address,
     pub(super) accounts: Vec<(Address, Vec<AccountInfo>)>,
     pub(super) writes: Vec<Write>,
-    pub(super) asked: Vec<Asked>,
+    pub(super) queries: Vec<TrackedQuery>,
     /// Queries that were considered, to avoid duplicates.
     pub(super) known: HashSet<Question>,
     /// Contracts that the caller or an event names as tokens.
@@ -139,10 +139,10 @@ pub(super) struct Write {
 }
 
 /// A query with its answers.
-pub(super) struct Asked {
+pub(super) struct TrackedQuery {
     pub(super) question: Question,
     /// Reports a missing answer even if the contract is not known to be a token.
-    insist: bool,
+    must_answer: bool,
     /// The caller wants the answer even without a change.
     declared: bool,
     /// Answers, one per point in time.
@@ -150,14 +150,14 @@ pub(super) struct Asked {
     reads: Vec<(Address, U256)>,
 }
 
-impl Asked {
+impl TrackedQuery {
     /// Creates a query for `points` points in time.
-    pub(super) fn new(question: Question, insist: bool, declared: bool, points: usize) -> Self {
-        Self { question, insist, declared, readings: Vec::with_capacity(points), reads: Vec::new() }
+    pub(super) fn new(question: Question, must_answer: bool, declared: bool, points: usize) -> Self {
+        Self { question, must_answer, declared, readings: Vec::with_capacity(points), reads: Vec::new() }
     }
 }
 
-impl<'l> Survey<'l> {
+impl<'l> ChangeDetector<'l> {
     fn new(
         machine: &mut Machine<'_>,
         calls: &[Call],
@@ -186,7 +186,7 @@ impl<'l> Survey<'l> {
             caller: calls.first().map(|call| call.from).unwrap_or_default(),
             accounts: touched.into_iter().map(|address| (address, Vec::with_capacity(points))).collect(),
             writes: Vec::with_capacity(slots.len()),
-            asked: Vec::with_capacity(16),
+            queries: Vec::with_capacity(16),
             known: HashSet::default(),
             tokens: HashSet::default(),
             answering: HashSet::default(),
@@ -221,9 +221,9 @@ impl<'l> Survey<'l> {
         if machine.recorder().overflowed() {
             survey.gaps.push(Gap::Preimages);
         }
-        let trails = Trails::new(machine.recorder());
+        let trace = StorageTrace::new(machine.recorder());
         for write in &mut writes {
-            write.keys = trails.keys(write.slot);
+            write.keys = trace.keys(write.slot);
         }
         survey.writes = writes;
         Ok(survey)
@@ -234,18 +234,18 @@ impl<'l> Survey<'l> {
         let total_gas = self.effort.question_gas();
         let gas_here = self.place.question_gas();
         let index = self.points - 1;
-        if self.asked.len() > self.limits.questions {
-            self.gap(Gap::Questions(self.asked.len() - self.limits.questions));
-            self.asked.truncate(self.limits.questions);
+        if self.queries.len() > self.limits.questions {
+            self.gap(Gap::Questions(self.queries.len() - self.limits.questions));
+            self.queries.truncate(self.limits.questions);
         }
-        let calldata: Vec<_> = self.asked.iter().skip(self.answered).map(|asked| asked.question.calldata()).collect();
+        let calldata: Vec<_> = self.queries.iter().skip(self.answered).map(|asked| asked.question.calldata()).collect();
         for point in 0..self.points {
             if self.effort.is_cancelled() {
                 return Err(Unfinished::Cancelled);
             }
             machine.turn_to(point);
             let mut left = 0;
-            for (asked, calldata) in self.asked.iter_mut().skip(self.answered).zip(&calldata) {
+            for (asked, calldata) in self.queries.iter_mut().skip(self.answered).zip(&calldata) {
                 if self.gas >= total_gas {
                     asked.readings.push(Reading::Failed(Failure::OutOfGas));
                     left += 1;
@@ -267,7 +267,7 @@ impl<'l> Survey<'l> {
             }
         }
         self.settle_approvals();
-        for asked in self.asked.iter().skip(self.answered) {
+        for asked in self.queries.iter().skip(self.answered) {
             if let Question::Balance { token, .. } = asked.question
                 && asked
                     .readings
@@ -277,7 +277,7 @@ impl<'l> Survey<'l> {
                 self.answering.insert(token);
             }
         }
-        self.answered = self.asked.len();
+        self.answered = self.queries.len();
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl<'l> Survey<'l> {
 
     /// Links writes with the queries whose answers changed and are computed from them.
     fn explain(&mut self) {
-        for (index, asked) in self.asked.iter().enumerate().skip(self.explained_up_to) {
+        for (index, asked) in self.queries.iter().enumerate().skip(self.explained_up_to) {
             if !moved(&asked.readings) {
                 continue;
             }
@@ -310,7 +310,7 @@ impl<'l> Survey<'l> {
                 }
             }
         }
-        self.explained_up_to = self.asked.len();
+        self.explained_up_to = self.queries.len();
     }
 
     /// Collects the differences between two points in time.
@@ -329,7 +329,7 @@ impl<'l> Survey<'l> {
                 changes.accounts.push(change);
             }
         }
-        for asked in &self.asked {
+        for asked in &self.queries {
             self.report(asked, from, to, &mut changes);
         }
         for write in &self.writes {
@@ -353,7 +353,7 @@ impl<'l> Survey<'l> {
 
     fn explanation(&self, write: &Write, delta: U256, from: usize, to: usize) -> Explained {
         let mut best = Explained::No;
-        for asked in write.read_by.iter().filter_map(|index| self.asked.get(*index)) {
+        for asked in write.read_by.iter().filter_map(|index| self.queries.get(*index)) {
             let (Some(Reading::Value(before)), Some(Reading::Value(after))) =
                 (asked.readings.get(from), asked.readings.get(to))
             else {
@@ -370,7 +370,7 @@ impl<'l> Survey<'l> {
         best
     }
 
-    fn report(&self, asked: &Asked, from: usize, to: usize, changes: &mut Changes) {
+    fn report(&self, asked: &TrackedQuery, from: usize, to: usize, changes: &mut Changes) {
         let (Some(earlier), Some(later)) = (asked.readings.get(from), asked.readings.get(to)) else { return };
         let (before, after) = match (earlier, later) {
             (Reading::Value(before), Reading::Value(after)) => (before, after),
@@ -378,7 +378,7 @@ impl<'l> Survey<'l> {
                 let contract = asked.question.contract();
                 let of_a_token = matches!(asked.question, Question::Balance { .. })
                     && (self.tokens.contains(&contract) || self.answering.contains(&contract));
-                if asked.insist || of_a_token {
+                if asked.must_answer || of_a_token {
                     changes.unreadable.push(Unreadable {
                         contract,
                         question: asked.question.describe(),

@@ -26,7 +26,7 @@ use revm::{
     state::{AccountInfo, Bytecode, EvmState},
 };
 
-use super::shift::BalanceShift;
+use super::shift::BalanceDelta;
 use crate::evm::{
     self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, Precompiles, SpecId, StandIn,
 };
@@ -45,7 +45,7 @@ pub(super) struct Layers<'a> {
     /// stores there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
     history: Option<(U256, U256)>,
     /// Overrides of native balances and of storage slots.
-    coins: Vec<BalanceShift>,
+    coins: Vec<BalanceDelta>,
     slots: HashMap<(Address, U256), U256>,
     calls: Vec<EvmState>,
     depth: usize,
@@ -238,7 +238,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Overrides an account's native balance.
-    pub(super) fn shift_coin(&mut self, shift: BalanceShift) {
+    pub(super) fn shift_coin(&mut self, shift: BalanceDelta) {
         self.evm.ctx.journaled_state.database.coins.push(shift);
     }
 

@@ -37,7 +37,7 @@ mod run;
 mod shift;
 mod silence;
 mod source;
-mod trail;
+mod storage_trace;
 mod verify;
 
 use std::sync::{Arc, LazyLock};
@@ -50,7 +50,7 @@ pub use changes::{Limits, Watch};
 pub use outcome::*;
 pub use remote::{Hints, Remote, RemoteLimits};
 pub use revert::{Errors, Meaning, Reason};
-pub use shift::BalanceShift;
+pub use shift::BalanceDelta;
 pub use source::{NextBlock, Source};
 
 use crate::{
@@ -100,7 +100,7 @@ pub struct Options {
     /// calldata. They apply to this simulation only.
     pub signatures: Vec<StandIn>,
     /// Initial balances that differ from the chain's. They apply to this simulation only.
-    pub shifts: Vec<BalanceShift>,
+    pub shifts: Vec<BalanceDelta>,
 }
 
 /// Error that prevented a simulation. The effects of the calls are then unknown.

@@ -8,7 +8,7 @@ use alloy::{
 use super::{
     machine::Answer,
     outcome::{Failure, Permit2Allowance},
-    trail::{address_in, word_of},
+    storage_trace::{address_in, word_of},
 };
 use bardo_abi::{
     erc20::{Erc20, Erc2612},

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::{Fork, ForkError, NextBlock, outcome::Pinned, pinned::PinnedState};
 use crate::{
     evm::{self, BlockContext, ChainRules, SpecId},
-    provider::{Batching, EndpointStack, ProviderError, Said, Testimony, reached},
+    provider::{Batching, CallAnswer, EndpointAnswers, EndpointStack, ProviderError, reached},
 };
 
 /// Number of blocks whose caches are kept.
@@ -124,7 +124,7 @@ impl Remote {
         witnesses: &EndpointStack,
         gently: bool,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
-    ) -> Vec<Testimony> {
+    ) -> Vec<EndpointAnswers> {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
         let batching = match gently {
             false => Batching { calls: self.limits.batch, requests: usize::MAX },
@@ -204,7 +204,7 @@ impl Remote {
         let known: Vec<_> = told
             .into_iter()
             .filter_map(|testimony| match testimony.said.as_slice() {
-                [Said::Value(chain_id), Said::Value(header)] if *chain_id == expected => {
+                [CallAnswer::Value(chain_id), CallAnswer::Value(header)] if *chain_id == expected => {
                     let number = header.get("number").and_then(|number| quantity(number, "a block number").ok())?;
                     let number = u64::try_from(number).ok()?;
                     Some((number, testimony.stands_still, vec![chain_id.clone(), header.clone()]))

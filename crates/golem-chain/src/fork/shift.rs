@@ -15,7 +15,7 @@ const QUESTION_GAS: u64 = 1_000_000;
 
 /// A difference from a balance on the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BalanceShift {
+pub struct BalanceDelta {
     /// Address of the token contract; `None` for the native token.
     pub token: Option<Address>,
     /// Holder of the balance.
@@ -26,7 +26,7 @@ pub struct BalanceShift {
     pub went: U256,
 }
 
-impl BalanceShift {
+impl BalanceDelta {
     /// Applies the difference to the balance `on_chain`; the result is never below zero.
     pub fn apply(&self, on_chain: U256) -> U256 {
         on_chain.saturating_add(self.came).saturating_sub(self.went)
@@ -49,7 +49,7 @@ impl From<EvmError> for NotShifted {
 
 impl Machine<'_> {
     /// Sets the balances before the first call.
-    pub(super) fn shift(&mut self, shifts: &[BalanceShift]) -> Result<(), NotShifted> {
+    pub(super) fn shift(&mut self, shifts: &[BalanceDelta]) -> Result<(), NotShifted> {
         for shift in shifts {
             match shift.token {
                 None => self.shift_coin(shift.clone()),
@@ -60,7 +60,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn shift_token(&mut self, token: Address, shift: &BalanceShift) -> Result<(), NotShifted> {
+    fn shift_token(&mut self, token: Address, shift: &BalanceDelta) -> Result<(), NotShifted> {
         let before = self.balance(token, shift.holder)?.ok_or(NotShifted::NoSlot(token))?;
         let wanted = shift.apply(before);
         if wanted == before {
@@ -128,11 +128,11 @@ mod tests {
         Fork::on_devnet(Snapshot { rules: ChainRules::osaka(31_337), state, block, hash: B256::ZERO, next })
     }
 
-    fn shift(token: Option<Address>, came: u64, went: u64) -> BalanceShift {
-        BalanceShift { token, holder: HOLDER, came: U256::from(came), went: U256::from(went) }
+    fn shift(token: Option<Address>, came: u64, went: u64) -> BalanceDelta {
+        BalanceDelta { token, holder: HOLDER, came: U256::from(came), went: U256::from(went) }
     }
 
-    async fn simulated(code: Bytes, shifts: Vec<BalanceShift>, coins: u64) -> Result<(U256, bool), ForkError> {
+    async fn simulated(code: Bytes, shifts: Vec<BalanceDelta>, coins: u64) -> Result<(U256, bool), ForkError> {
         let watch = Watch { tokens: vec![TOKEN], owners: vec![HOLDER], ..Watch::default() };
         let options = Options { watch, shifts, ..Options::default() };
         // A call that returns the token's balance, and a payment of this many wei.

@@ -5,26 +5,27 @@ use revm::state::AccountInfo;
 
 use super::{
     call::Call,
-    changes::{Asked, Survey, Watch, Write, code_hash, delegation, moved},
+    changes::{ChangeDetector, TrackedQuery, Watch, Write, code_hash, delegation, moved},
     machine::Machine,
     outcome::{Changes, Failure, Unreadable},
     question::{Question, Reading, Value},
-    trail::address_in,
+    storage_trace::address_in,
 };
 use crate::evm::EvmError;
 
-impl Survey<'_> {
+impl ChangeDetector<'_> {
     /// `getApproved` reverts for a token without owner, which then has no approved address. A revert for a token with
     /// an owner counts as a failed query.
     pub(super) fn settle_approvals(&mut self) {
-        for index in self.answered..self.asked.len() {
-            let Some(Asked { question: Question::NftApproved { collection, id }, .. }) = self.asked.get(index) else {
+        for index in self.answered..self.queries.len() {
+            let Some(TrackedQuery { question: Question::NftApproved { collection, id }, .. }) = self.queries.get(index)
+            else {
                 continue;
             };
             let ownership = Question::NftOwner { collection: *collection, id: *id };
-            let owners = self.asked.iter().find(|asked| asked.question == ownership);
+            let owners = self.queries.iter().find(|asked| asked.question == ownership);
             let owners = owners.map(|asked| asked.readings.clone()).unwrap_or_default();
-            let Some(asked) = self.asked.get_mut(index) else { continue };
+            let Some(asked) = self.queries.get_mut(index) else { continue };
             for (reading, owner) in asked.readings.iter_mut().zip(owners) {
                 if *reading == Reading::Failed(Failure::Reverted) && owner == Reading::Value(Value::default()) {
                     *reading = owner;
@@ -35,7 +36,7 @@ impl Survey<'_> {
 
     /// Finds unexplained writes whose keys name an account and whose contract does not answer the query that they
     /// suggest. Assets of an account may have changed then in an unknown way.
-    pub(super) fn find_silence(
+    pub(super) fn find_unanswered(
         &mut self,
         machine: &mut Machine<'_>,
         calls: &[Call],
@@ -47,7 +48,7 @@ impl Survey<'_> {
                 continue;
             }
             let answering = self.answering.contains(&write.account);
-            let silent = self.asked.iter().position(|asked| {
+            let silent = self.queries.iter().position(|asked| {
                 asked.readings.iter().any(|reading| matches!(reading, Reading::Failed(_)))
                     && asked.question.contract() == write.account
                     && asked.question.is_suggested_by(&write.keys, answering)
@@ -67,7 +68,7 @@ impl Survey<'_> {
 
     /// Reports the query about `write` that failed at one of two points in time, if there is one.
     pub(super) fn report_silence(&self, write: &Write, from: usize, to: usize, changes: &mut Changes) {
-        let Some(asked) = write.silent.and_then(|silent| self.asked.get(silent)) else { return };
+        let Some(asked) = write.silent.and_then(|silent| self.queries.get(silent)) else { return };
         for reading in [asked.readings.get(from), asked.readings.get(to)].into_iter().flatten() {
             let Reading::Failed(failure) = *reading else { continue };
             let entry = Unreadable { contract: write.account, question: asked.question.describe(), failure };

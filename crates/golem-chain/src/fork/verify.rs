@@ -23,7 +23,7 @@ use super::{
     pinned::{PinnedState, Wanted},
     remote::quantity,
 };
-use crate::provider::{Dispute, EndpointStack, Said, Testimony};
+use crate::provider::{CallAnswer, Dispute, EndpointAnswers, EndpointStack};
 
 /// Number of attempts while an endpoint lacks the block.
 const ATTEMPTS: usize = 4;
@@ -97,7 +97,7 @@ impl Reading {
 }
 
 /// Result of querying one endpoint.
-enum Heard {
+enum EndpointReply {
     View(View),
     /// The endpoint lacks the block; `stands_still` is true if its own latest block is too old.
     Lacks {
@@ -163,36 +163,36 @@ impl PinnedState {
             let heard = self.hear(witnesses, items, attempt > 1).await;
             let others: Vec<usize> = heard
                 .iter()
-                .filter_map(|heard| if let Heard::OtherHeader(one) = heard { Some(*one) } else { None })
+                .filter_map(|heard| if let EndpointReply::OtherHeader(one) = heard { Some(*one) } else { None })
                 .collect();
             let by_number: Vec<usize> = heard
                 .iter()
-                .filter_map(|heard| if let Heard::ByNumber(one) = heard { Some(*one) } else { None })
+                .filter_map(|heard| if let EndpointReply::ByNumber(one) = heard { Some(*one) } else { None })
                 .collect();
             let lacking: Vec<usize> = heard
                 .iter()
                 .filter_map(|heard| match heard {
-                    Heard::Lacks { endpoint, stands_still: false } => Some(*endpoint),
-                    Heard::Lacks { .. }
-                    | Heard::View(_)
-                    | Heard::OtherHeader(_)
-                    | Heard::ByNumber(_)
-                    | Heard::Nothing => None,
+                    EndpointReply::Lacks { endpoint, stands_still: false } => Some(*endpoint),
+                    EndpointReply::Lacks { .. }
+                    | EndpointReply::View(_)
+                    | EndpointReply::OtherHeader(_)
+                    | EndpointReply::ByNumber(_)
+                    | EndpointReply::Nothing => None,
                 })
                 .collect();
             let spoke: Vec<usize> = heard
                 .iter()
                 .filter_map(|heard| match heard {
-                    Heard::View(view) => Some(view.endpoint),
-                    Heard::Lacks { endpoint, .. } | Heard::OtherHeader(endpoint) | Heard::ByNumber(endpoint) => {
-                        Some(*endpoint)
-                    }
-                    Heard::Nothing => None,
+                    EndpointReply::View(view) => Some(view.endpoint),
+                    EndpointReply::Lacks { endpoint, .. }
+                    | EndpointReply::OtherHeader(endpoint)
+                    | EndpointReply::ByNumber(endpoint) => Some(*endpoint),
+                    EndpointReply::Nothing => None,
                 })
                 .collect();
             let views: Vec<View> = heard
                 .into_iter()
-                .filter_map(|heard| if let Heard::View(view) = heard { Some(view) } else { None })
+                .filter_map(|heard| if let EndpointReply::View(view) = heard { Some(view) } else { None })
                 .collect();
             if !by_number.is_empty() {
                 self.verified.lock().by_number.extend(by_number);
@@ -238,7 +238,7 @@ impl PinnedState {
     /// Requests the header and all items from every endpoint in one round trip.
     ///
     /// With `gently`, requests are small and sequential.
-    async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<Heard> {
+    async fn hear(&self, witnesses: &EndpointStack, items: &[Item], gently: bool) -> Vec<EndpointReply> {
         let by_number = self.verified.lock().by_number.clone();
         let number = json!(BlockNumberOrTag::Number(self.header.number));
         let calls = |endpoint: usize| {
@@ -257,35 +257,35 @@ impl PinnedState {
         told.into_iter().map(|testimony| self.heard(testimony, items, &by_number)).collect()
     }
 
-    fn heard(&self, testimony: Testimony, items: &[Item], by_number: &HashSet<usize>) -> Heard {
-        let Testimony { endpoint, stands_still, mut said } = testimony;
-        if said.contains(&Said::Behind) {
-            return Heard::Lacks { endpoint, stands_still };
+    fn heard(&self, testimony: EndpointAnswers, items: &[Item], by_number: &HashSet<usize>) -> EndpointReply {
+        let EndpointAnswers { endpoint, stands_still, mut said } = testimony;
+        if said.contains(&CallAnswer::Behind) {
+            return EndpointReply::Lacks { endpoint, stands_still };
         }
         if said.is_empty() {
-            return Heard::Nothing;
+            return EndpointReply::Nothing;
         }
         match said.remove(0) {
-            Said::Value(Value::Null) => return Heard::Lacks { endpoint, stands_still },
-            Said::Value(header) if self.is_the_header(&header) => {}
-            Said::Value(_) => return Heard::OtherHeader(endpoint),
-            Said::Behind | Said::BadParams | Said::Failed => return Heard::Nothing,
+            CallAnswer::Value(Value::Null) => return EndpointReply::Lacks { endpoint, stands_still },
+            CallAnswer::Value(header) if self.is_the_header(&header) => {}
+            CallAnswer::Value(_) => return EndpointReply::OtherHeader(endpoint),
+            CallAnswer::Behind | CallAnswer::BadParams | CallAnswer::Failed => return EndpointReply::Nothing,
         }
         if by_number.contains(&endpoint) {
             let after = said.pop();
             let before = (!said.is_empty()).then(|| said.remove(0));
-            let same = |said: Option<Said>| matches!(said, Some(Said::Value(header)) if self.is_the_header(&header));
+            let same = |said: Option<CallAnswer>| matches!(said, Some(CallAnswer::Value(header)) if self.is_the_header(&header));
             if !same(before) || !same(after) {
-                return Heard::Lacks { endpoint, stands_still };
+                return EndpointReply::Lacks { endpoint, stands_still };
             }
-        } else if said.contains(&Said::BadParams) {
-            return Heard::ByNumber(endpoint);
+        } else if said.contains(&CallAnswer::BadParams) {
+            return EndpointReply::ByNumber(endpoint);
         }
-        if said.len() != items.len() || said.contains(&Said::Failed) {
-            return Heard::Nothing;
+        if said.len() != items.len() || said.contains(&CallAnswer::Failed) {
+            return EndpointReply::Nothing;
         }
         let values = items.iter().zip(said).map(|(item, said)| item.read(said)).collect();
-        Heard::View(View { endpoint, values })
+        EndpointReply::View(View { endpoint, values })
     }
 
     /// Returns true if a header equals the pinned one in all fields that a simulation uses.
@@ -427,8 +427,8 @@ impl Item {
     }
 
     /// Parses its value from an answer; `None` if the answer is invalid.
-    fn read(self, said: Said) -> Option<Reading> {
-        let Said::Value(value) = said else { return None };
+    fn read(self, said: CallAnswer) -> Option<Reading> {
+        let CallAnswer::Value(value) = said else { return None };
         match self {
             Self::Balance(_) | Self::Nonce(_) | Self::Slot(..) => quantity(&value, "a word").ok().map(Reading::Word),
             Self::Code(_) => {

@@ -116,7 +116,7 @@ impl FeedPrices {
         let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
         let sequencer =
             self.sequencer.map(|spec| (spec, calls.push(spec.address, &Aggregator::latestRoundDataCall {})));
-        let asked: Vec<Option<Asked<'_>>> =
+        let asked: Vec<Option<FeedCalls<'_>>> =
             tokens.iter().map(|token| self.feeds.get(token).map(|spec| self.ask(spec, &mut calls))).collect();
         if asked.iter().all(Option::is_none) {
             return Ok(vec![Err(NoPrice::UnknownToken); tokens.len()]);
@@ -136,7 +136,7 @@ impl FeedPrices {
             .collect())
     }
 
-    fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut Calls) -> Asked<'a> {
+    fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut Calls) -> FeedCalls<'a> {
         let proven = self.proven.lock().contains(&spec.address);
         let identity = (!proven).then(|| Identity {
             pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
@@ -147,13 +147,13 @@ impl FeedPrices {
         let bounded = BoundsCalls::ask(calls, seen.unwrap_or(spec.address));
         let aggregator = calls.push(spec.address, &BoundedAggregator::aggregatorCall {});
         let round = calls.push(spec.address, &Aggregator::latestRoundDataCall {});
-        Asked { spec, identity, aggregator, bounded, round }
+        FeedCalls { spec, identity, aggregator, bounded, round }
     }
 
     /// Bounds of each feed's current aggregator; `None` for an aggregator without bounds.
     async fn bounds(
         &self,
-        asked: &[Option<Asked<'_>>],
+        asked: &[Option<FeedCalls<'_>>],
         answers: &Answers,
     ) -> Result<HashMap<Address, Option<Bounds>>, NoPrice> {
         let (mut calls, mut moved, mut known) = (Calls::default(), Vec::new(), HashMap::new());
@@ -179,12 +179,12 @@ impl FeedPrices {
 
     fn judge(
         &self,
-        asked: Asked<'_>,
+        asked: FeedCalls<'_>,
         answers: &Answers,
         bounds: &HashMap<Address, Option<Bounds>>,
         now: u64,
     ) -> Quoted {
-        let Asked { spec, identity, aggregator: _, bounded: _, round } = asked;
+        let FeedCalls { spec, identity, aggregator: _, bounded: _, round } = asked;
         if let Some(identity) = identity {
             check_identity(spec, &identity, answers)?;
             self.proven.lock().insert(spec.address);
@@ -247,7 +247,7 @@ impl PriceSource for FeedPrices {
     }
 }
 
-struct Asked<'a> {
+struct FeedCalls<'a> {
     spec: &'a FeedSpec,
     identity: Option<Identity>,
     aggregator: Call<BoundedAggregator::aggregatorCall>,

@@ -90,7 +90,7 @@ fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePac
 
 /// Answers of several endpoints to one request, grouped by content.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct AnswerGroups {
     /// Answers with the indices of the endpoints that gave them, largest group first.
     groups: Vec<(ResponsePacket, Vec<usize>)>,
     /// Endpoints that lack the requested block, and whether each of them has stalled.
@@ -104,7 +104,7 @@ pub(super) fn tally(
     packet: &RequestPacket,
     answers: Vec<(usize, ResponsePacket)>,
     stands_still: impl Fn(usize) -> bool,
-) -> Tally {
+) -> AnswerGroups {
     let head = is_of_the_head(packet).then(|| common_head(&answers, &stands_still)).flatten();
     let mut groups: Vec<(ResponsePacket, Vec<usize>)> = Vec::new();
     let mut behind = Vec::new();
@@ -119,10 +119,10 @@ pub(super) fn tally(
         }
     }
     groups.sort_by_key(|(_, by)| std::cmp::Reverse(by.len()));
-    Tally { groups, behind, head }
+    AnswerGroups { groups, behind, head }
 }
 
-impl Tally {
+impl AnswerGroups {
     /// Block to act on, if the request was for the latest one: the highest that two endpoints have reached.
     pub(super) fn head(&self) -> Option<ResponsePacket> {
         self.head.clone()
@@ -241,25 +241,25 @@ mod tests {
 
     /// Answer of an endpoint: a number, or an error because it lacks the block, with its stalled flag.
     #[derive(Clone, Copy)]
-    enum Said {
+    enum SampleAnswer {
         Number(u64),
         Lacks { still: bool },
     }
 
     /// Majority among these answers: its answer, and the endpoints that contradict it.
-    fn majority(said: &[Said]) -> Option<(String, Vec<usize>)> {
+    fn majority(said: &[SampleAnswer]) -> Option<(String, Vec<usize>)> {
         let request = Request::new("eth_getBalance", Id::Number(1), [(); 0]).serialize().unwrap();
-        let answer = |said: &Said| {
+        let answer = |said: &SampleAnswer| {
             let told = match said {
-                Said::Number(number) => json!({"jsonrpc": "2.0", "id": 1, "result": format!("{number:#x}")}),
-                Said::Lacks { .. } => {
+                SampleAnswer::Number(number) => json!({"jsonrpc": "2.0", "id": 1, "result": format!("{number:#x}")}),
+                SampleAnswer::Lacks { .. } => {
                     json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found"}})
                 }
             };
             ResponsePacket::Single(serde_json::from_value::<Response>(told).unwrap())
         };
         let answers = said.iter().map(answer).enumerate().collect();
-        let stands_still = |at: usize| matches!(said[at], Said::Lacks { still: true });
+        let stands_still = |at: usize| matches!(said[at], SampleAnswer::Lacks { still: true });
         let (answer, others) = tally(&RequestPacket::Single(request), answers, stands_still).majority()?;
         let ResponsePacket::Single(answer) = answer else { panic!("{answer:?}") };
         Some((answer.payload.as_success().unwrap().get().trim_matches('"').to_owned(), others))
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_majority_is_more_than_half_of_all_who_take_part_and_never_one_alone() {
-        use Said::{Lacks, Number};
+        use SampleAnswer::{Lacks, Number};
         let seven = |others: &[usize]| Some(("0x7".to_owned(), others.to_vec()));
         assert_eq!(majority(&[Number(7), Number(9), Number(7)]), seven(&[1]));
         assert_eq!(majority(&[Number(9), Number(7), Number(7), Number(8), Number(7)]), seven(&[0, 3]));

@@ -22,6 +22,7 @@ mod answer;
 mod client;
 mod dispute;
 mod endpoint;
+mod endpoint_answers;
 mod error;
 pub mod health;
 mod http;
@@ -30,7 +31,6 @@ mod monitor;
 pub mod read_only;
 mod retry;
 mod stack;
-mod testimony;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +38,7 @@ pub(crate) use agree::reached;
 pub use client::{Backing, ChainClient, ConnectError, ConnectRules};
 pub use dispute::{Dispute, DisputeMark, DisputesSince};
 pub use endpoint::Endpoint;
+pub(crate) use endpoint_answers::{Batching, CallAnswer, EndpointAnswers};
 pub use error::{Malformed, ProviderError};
 pub use health::{ChainHealth, Condition, EndpointHealth, Head, HealthHandle, Thresholds};
 pub use http::{CappedHttp, HttpLimits};
@@ -45,4 +46,3 @@ pub use method::{Replay, replay_of, replay_of_method};
 pub use monitor::{Monitor, MonitorGuard, MonitorRules};
 pub use retry::{Jitter, RetryRules};
 pub use stack::EndpointStack;
-pub(crate) use testimony::{Batching, Said, Testimony};

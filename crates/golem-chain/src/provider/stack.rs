@@ -4,11 +4,11 @@ use super::{
     agree, answer,
     dispute::{Dispute, DisputeLog, DisputeMark, DisputesSince},
     endpoint::{Endpoint, Failure},
+    endpoint_answers::{self, Batching, EndpointAnswers},
     error::{ProviderError, TEXT_LIMIT},
     health::Outcome,
     method::{Replay, once_method, replay_of},
     retry::RetryRules,
-    testimony::{self, Batching, Testimony},
 };
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket},
@@ -130,10 +130,10 @@ impl EndpointStack {
         &self,
         batching: Batching,
         calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
-    ) -> Vec<Testimony> {
+    ) -> Vec<EndpointAnswers> {
         let endpoints = self.inner.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.answers());
         let asked = endpoints
-            .map(|(index, endpoint)| (endpoint.clone(), testimony::of(index, endpoint, batching, calls(index))));
+            .map(|(index, endpoint)| (endpoint.clone(), endpoint_answers::of(index, endpoint, batching, calls(index))));
         in_time(asked.collect()).await
     }
 }
@@ -317,7 +317,7 @@ impl Inner {
     }
 
     /// Returns the majority's answer and records the contradiction; without a majority, an error.
-    fn outvoted(&self, method: SafeText, tally: agree::Tally) -> Result<ResponsePacket, ProviderError> {
+    fn outvoted(&self, method: SafeText, tally: agree::AnswerGroups) -> Result<ResponsePacket, ProviderError> {
         let voices = tally.voices();
         match tally.majority() {
             Some((answer, outvoted)) => {

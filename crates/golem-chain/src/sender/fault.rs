@@ -46,7 +46,7 @@ pub enum Treatment {
     /// Sign the same action again with the same nonce and higher fees.
     Outbid,
     /// Drop the transaction; the next one uses its nonce.
-    GiveBack,
+    DropAndReleaseNonce,
 }
 
 impl SendFault {
@@ -75,9 +75,9 @@ impl SendFault {
             Self::NonceTooHigh => (Treatment::SendAgain, None),
             Self::Underpriced => (Treatment::Outbid, None),
             Self::ReplacementUnderpriced => (Treatment::Outbid, None),
-            Self::InsufficientFunds => (Treatment::GiveBack, Some(TxEvent::Refused)),
-            Self::Invalid => (Treatment::GiveBack, Some(TxEvent::Refused)),
-            Self::Reverted => (Treatment::GiveBack, Some(TxEvent::Refused)),
+            Self::InsufficientFunds => (Treatment::DropAndReleaseNonce, Some(TxEvent::Refused)),
+            Self::Invalid => (Treatment::DropAndReleaseNonce, Some(TxEvent::Refused)),
+            Self::Reverted => (Treatment::DropAndReleaseNonce, Some(TxEvent::Refused)),
             Self::Busy => (Treatment::SendAgain, None),
             Self::NotReached => (Treatment::SendAgain, None),
             Self::WrongChain => (Treatment::SendAgain, None),
@@ -257,7 +257,7 @@ mod tests {
         // Only a definite refusal may release a nonce.
         for class in SendFault::ALL {
             let (treatment, event) = class.treatment();
-            assert_eq!(treatment == Treatment::GiveBack, event == Some(TxEvent::Refused), "{class:?}");
+            assert_eq!(treatment == Treatment::DropAndReleaseNonce, event == Some(TxEvent::Refused), "{class:?}");
         }
     }
 

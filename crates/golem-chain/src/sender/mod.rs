@@ -48,11 +48,14 @@ pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
 pub use lane::{
     ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, ahead, allocate, give_back, lane, reconcile, reserved,
 };
-pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, late, load, open, sendable, took_note};
+pub use record::{
+    Record, RecordError, Route, SendPermit, acknowledge_late_inclusion, keep, late_inclusions, load, open, sendable,
+    store_replacement,
+};
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;
 pub use state::{TABLE, TxEvent, TxState};
-pub use watch::{Mined, Standing, WaitRules};
+pub use watch::{Mined, TxStatus, WaitRules};
 
 /// Migrations of the sender's database tables.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -284,7 +287,7 @@ impl Sender {
     ///
     /// # Errors
     /// As [`Self::look`].
-    pub async fn look_at_given_up(&self) -> Result<(), SenderError> {
+    pub async fn poll_dropped(&self) -> Result<(), SenderError> {
         for one in self.given_up()? {
             self.look(one.hash).await?;
         }
@@ -343,7 +346,7 @@ impl Sender {
         signed: Signed,
         route: Route,
         call_id: Option<CallId>,
-    ) -> Result<Kept, SenderError> {
+    ) -> Result<SendPermit, SenderError> {
         let now = self.0.clock.now_millis();
         Ok(self.0.store.write(move |tx| keep(tx, &ticket, &signed, route, call_id, now)).await?)
     }
@@ -351,10 +354,10 @@ impl Sender {
     /// Stores a signed replacement of a waiting transaction.
     ///
     /// # Errors
-    /// [`SenderError::Record`], as for [`keep_replacement`].
-    pub async fn keep_replacement(&self, old: B256, signed: Signed) -> Result<Kept, SenderError> {
+    /// [`SenderError::Record`], as for [`store_replacement`].
+    pub async fn store_replacement(&self, old: B256, signed: Signed) -> Result<SendPermit, SenderError> {
         let now = self.0.clock.now_millis();
-        Ok(self.0.store.write(move |tx| keep_replacement(tx, old, &signed, now)).await?)
+        Ok(self.0.store.write(move |tx| store_replacement(tx, old, &signed, now)).await?)
     }
 
     /// All transactions on this chain whose outcome is not final, by account and nonce.

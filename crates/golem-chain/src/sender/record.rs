@@ -110,11 +110,11 @@ impl Record {
 /// consumed by sending. After a restart there is none, since it is unknown what was sent.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unsent stored transaction blocks its nonce and all later ones"]
-pub struct Kept {
+pub struct SendPermit {
     pub(super) hash: B256,
 }
 
-impl Kept {
+impl SendPermit {
     /// The transaction hash.
     pub fn hash(&self) -> B256 {
         self.hash
@@ -196,7 +196,7 @@ pub fn keep(
     route: Route,
     call_id: Option<CallId>,
     now: u64,
-) -> Result<Kept, RecordError> {
+) -> Result<SendPermit, RecordError> {
     same("the chain", signed.chain_id(), ticket.chain_id)?;
     same("the sender", signed.from(), ticket.account)?;
     same("the nonce", signed.nonce(), ticket.nonce)?;
@@ -211,12 +211,12 @@ pub fn keep(
 /// # Errors
 /// [`RecordError::Ended`] if the old one is settled, in a block or dropped; [`RecordError::Mismatch`];
 /// [`RecordError::TooCheap`].
-pub fn keep_replacement(
+pub fn store_replacement(
     transaction: &Transaction<'_>,
     old: B256,
     signed: &Signed,
     now: u64,
-) -> Result<Kept, RecordError> {
+) -> Result<SendPermit, RecordError> {
     let old = load(transaction, old)?.ok_or(RecordError::Unknown(old))?;
     if old.settled_at.is_some() || !old.state.may_be_sent() {
         return Err(RecordError::Ended { hash: old.hash(), state: old.state });
@@ -378,19 +378,19 @@ pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Ent
 }
 
 /// Marks a dropped transaction that a block contains after all; its outcome is open again.
-pub(super) fn is_late(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+pub(super) fn mark_late_inclusion(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
     transaction
         .prepare_cached("UPDATE sender_transaction SET late = 1, settled_at = NULL WHERE hash = ?1")?
         .execute([hash.as_slice()])?;
     Ok(())
 }
 
-/// Dropped transactions that a block contains, until [`took_note`]. Their reservations were released when they were
+/// Dropped transactions that a block contains, until [`acknowledge_late_inclusion`]. Their reservations were released when they were
 /// dropped.
 ///
 /// # Errors
 /// [`RecordError::Store`], or an error for an invalid row.
-pub fn late(connection: &Connection) -> Result<Vec<B256>, RecordError> {
+pub fn late_inclusions(connection: &Connection) -> Result<Vec<B256>, RecordError> {
     Ok(entries(connection, "late = 1", [])?.into_iter().map(|entry| entry.hash).collect())
 }
 
@@ -398,7 +398,7 @@ pub fn late(connection: &Connection) -> Result<Vec<B256>, RecordError> {
 ///
 /// # Errors
 /// [`RecordError::Store`] if the database fails.
-pub fn took_note(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+pub fn acknowledge_late_inclusion(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
     transaction.prepare_cached("UPDATE sender_transaction SET late = 0 WHERE hash = ?1")?.execute([hash.as_slice()])?;
     Ok(())
 }
@@ -465,7 +465,7 @@ fn insert(
     call_id: Option<CallId>,
     replaces: Option<B256>,
     now: u64,
-) -> Result<Kept, RecordError> {
+) -> Result<SendPermit, RecordError> {
     // The same action signed again with a released nonce has the same bytes and the same hash.
     let stored = transaction
         .prepare_cached(
@@ -491,7 +491,7 @@ fn insert(
         ])?;
     match stored {
         0 => Err(RecordError::Twice(signed.hash())),
-        _ => Ok(Kept { hash: signed.hash() }),
+        _ => Ok(SendPermit { hash: signed.hash() }),
     }
 }
 

@@ -6,7 +6,7 @@ use alloy::primitives::{B256, Bytes};
 use alloy::providers::Provider as _;
 
 use super::fault::{SendFault, Treatment};
-use super::record::{Kept, Record, Route, advance, count_send, family, sendable, settle};
+use super::record::{Record, Route, SendPermit, advance, count_send, family, sendable, settle};
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError, lane};
 use crate::provider::ProviderError;
@@ -32,7 +32,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SenderError`] if it was not sent or the result could not be recorded; [`Self::pending`] then lists it.
-    pub async fn send(&self, kept: Kept) -> Result<SendOutcome, SenderError> {
+    pub async fn send(&self, kept: SendPermit) -> Result<SendOutcome, SenderError> {
         let record = self.record(kept.hash)?;
         self.dispatch(record).await
     }
@@ -129,7 +129,7 @@ impl Sender {
             .await?;
         // If the bytes may have been sent before, a refusal releases nothing and the chain decides.
         let treatment = match (treatment, state) {
-            (Treatment::GiveBack, state) if state != TxState::Dropped => Treatment::AskTheChain,
+            (Treatment::DropAndReleaseNonce, state) if state != TxState::Dropped => Treatment::AskTheChain,
             (treatment, _) => treatment,
         };
         Ok(SendOutcome { state, treatment, fault })

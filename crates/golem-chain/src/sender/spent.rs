@@ -19,18 +19,18 @@ use crate::provider::ProviderError;
 const LONG_AGO: u64 = 3_600;
 
 /// Result of the search for the transaction that used a nonce.
-pub(super) enum Spender {
+pub(super) enum NonceUse {
     /// Another transaction used it, and was found in its block.
-    Another,
+    ByOther,
     /// No result for now.
-    Untold,
+    Unknown,
     /// In this block the nonce is used, and states of earlier blocks are not available.
-    Before(u64),
+    StatesPruned(u64),
 }
 
 impl Sender {
     /// Searches backwards from block `spent_at`, in which the nonce is used, for the block that used it.
-    /// [`Spender::Another`] requires that the block contains the using transaction and none of `ours`.
+    /// [`NonceUse::ByOther`] requires that the block contains the using transaction and none of `ours`.
     ///
     /// # Errors
     /// [`SenderError::Provider`] if a chain request fails.
@@ -40,7 +40,7 @@ impl Sender {
         account: Address,
         nonce: u64,
         spent_at: u64,
-    ) -> Result<Spender, SenderError> {
+    ) -> Result<NonceUse, SenderError> {
         let provider = self.0.client.provider();
         let (mut spent, mut step) = (spent_at, 1_u64);
         // Step back with doubling distance to a block in which the nonce is unused.
@@ -52,11 +52,11 @@ impl Sender {
             match is_spent(provider, account, nonce, at).await {
                 Ok(true) => (spent, step) = (at, step.saturating_mul(2)),
                 Ok(false) => break Some(at),
-                Err(SenderError::Provider(error)) if error.is_refusal() => return Ok(Spender::Before(spent)),
+                Err(SenderError::Provider(error)) if error.is_refusal() => return Ok(NonceUse::StatesPruned(spent)),
                 // Some nodes report missing states as a temporary error, and endpoints with and without old states
                 // contradict each other. Such an error counts as temporary until it has lasted.
                 Err(SenderError::Provider(ProviderError::Rpc { .. } | ProviderError::Disagreement { .. })) => {
-                    return Ok(Spender::Before(spent_at));
+                    return Ok(NonceUse::StatesPruned(spent_at));
                 }
                 Err(error) => return Err(error),
             }
@@ -75,10 +75,10 @@ impl Sender {
         let block: Value =
             provider.raw_request("eth_getBlockByNumber".into(), params).await.map_err(ProviderError::from)?;
         // A missing block is not evidence; it is read again later.
-        let Some(transactions) = block["transactions"].as_array() else { return Ok(Spender::Untold) };
+        let Some(transactions) = block["transactions"].as_array() else { return Ok(NonceUse::Unknown) };
         let is_ours = |one: &Value| hash_of(one).is_none_or(|hash| ours.iter().any(|own| own.hash == hash));
         let another = !transactions.iter().any(is_ours) && transactions.iter().any(|one| spends(one, account, nonce));
-        Ok(if another { Spender::Another } else { Spender::Untold })
+        Ok(if another { NonceUse::ByOther } else { NonceUse::Unknown })
     }
 
     /// Returns the chain time in seconds since which `ours` are missing, given that the nonce is used in block `spent`.

@@ -16,11 +16,12 @@ use tokio::time::Instant;
 use super::fault::Treatment;
 use super::lane;
 use super::record::{
-    Entry, Record, RecordError, Route, advance, are_kin, entry, family, is_late, missing, place, sendable, settle,
+    Entry, Record, RecordError, Route, advance, are_kin, entry, family, mark_late_inclusion, missing, place, sendable,
+    settle,
 };
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
-use super::spent::Spender;
+use super::spent::NonceUse;
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError};
 use crate::provider::{Backing, ProviderError};
@@ -59,7 +60,7 @@ pub struct WaitRules {
 
 /// Current state of a transaction and its nonce.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct TxStatus {
     /// Record of the requested transaction.
     pub record: Record,
     /// The included transaction: the requested one or its replacement.
@@ -98,7 +99,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`SenderError::Provider`] if the chain does not answer; nothing has changed then.
-    pub async fn look(&self, hash: B256) -> Result<Standing, SenderError> {
+    pub async fn look(&self, hash: B256) -> Result<TxStatus, SenderError> {
         let Entry { chain_id, account, nonce, .. } = self.0.store.read(|connection| entry(connection, hash))?;
         if chain_id != self.chain_id() {
             return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
@@ -116,7 +117,7 @@ impl Sender {
                     // Another plan's transaction is included, so the nonce of this one is used.
                     false => (None, record.settled_at.is_some()),
                 };
-                return Ok(Standing { record, mined, settled, relay: None, resent: None });
+                return Ok(TxStatus { record, mined, settled, relay: None, resent: None });
             }
             // It may be in another block that used the nonce; the next poll shows.
             Receipts::Leaving => (false, None),
@@ -126,11 +127,11 @@ impl Sender {
                 Some(by) => match self.find(&all, account).await? {
                     Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
                     Receipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
-                        Spender::Another => (true, None),
-                        Spender::Untold => (false, None),
-                        Spender::Before(spent) => {
+                        NonceUse::ByOther => (true, None),
+                        NonceUse::Unknown => (false, None),
+                        NonceUse::StatesPruned(spent) => {
                             let (since, long_ago) = self.missing(&all, spent, by).await?;
-                            (long_ago && self.still_untold(&all, account, nonce, by).await?, since)
+                            (long_ago && self.is_still_unknown(&all, account, nonce, by).await?, since)
                         }
                     },
                 },
@@ -144,14 +145,14 @@ impl Sender {
             (Some(relay), Route::Private) if !settled => relay.status(hash).await?,
             _ => None,
         };
-        Ok(Standing { record, mined: None, settled, relay, resent: None })
+        Ok(TxStatus { record, mined: None, settled, relay, resent: None })
     }
 
     /// Polls until the outcome is final or the timeout ends. Failed chain requests are repeated until then.
     ///
     /// # Errors
     /// [`SenderError`] if the ledger fails, or if the chain's last answer before the timeout was an error.
-    pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<Standing, SenderError> {
+    pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<TxStatus, SenderError> {
         self.wait_while(hash, rules.patience, || rules.resend).await
     }
 
@@ -165,7 +166,7 @@ impl Sender {
         hash: B256,
         patience: Duration,
         may_send: impl Fn() -> bool + Send + Sync,
-    ) -> Result<Standing, SenderError> {
+    ) -> Result<TxStatus, SenderError> {
         let mut head = match self.0.client.backing() {
             Backing::Devnet(devnet) => Some(devnet.head()),
             Backing::Endpoints(_) => None,
@@ -186,7 +187,7 @@ impl Sender {
                 let asks_for_more =
                     resent.as_ref().is_some_and(|sent: &SendOutcome| sent.treatment == Treatment::Outbid);
                 if standing.settled || now >= deadline || asks_for_more {
-                    return Ok(Standing { resent, ..standing.clone() });
+                    return Ok(TxStatus { resent, ..standing.clone() });
                 }
                 let sendable = match (&standing.mined, standing.record.state) {
                     (Some(_), _) => None,
@@ -226,9 +227,15 @@ impl Sender {
 
     /// Repeats the search after one poll interval; true if the states are still unavailable. Two polls may be an hour
     /// apart and both meet a temporary error, so releasing funds needs another confirmation.
-    async fn still_untold(&self, ours: &[Entry], account: Address, nonce: u64, by: u64) -> Result<bool, SenderError> {
+    async fn is_still_unknown(
+        &self,
+        ours: &[Entry],
+        account: Address,
+        nonce: u64,
+        by: u64,
+    ) -> Result<bool, SenderError> {
         self.0.clock.pause(self.0.rules.poll).await;
-        Ok(matches!(self.spent_by_another(ours, account, nonce, by).await?, Spender::Before(_)))
+        Ok(matches!(self.spent_by_another(ours, account, nonce, by).await?, NonceUse::StatesPruned(_)))
     }
 
     /// Finds the one of `all` that is in a block of the chain.
@@ -352,7 +359,7 @@ impl Sender {
                     // A transaction that was refused while another one with its nonce was waiting has kept the nonce
                     // and its reservation.
                     if other.state == TxState::Dropped && other.settled {
-                        is_late(tx, hash)?;
+                        mark_late_inclusion(tx, hash)?;
                     }
                     advance(tx, hash, event, None)?;
                     place(tx, hash, block)?;

@@ -29,7 +29,7 @@ pub struct RelayerBid {
 
 /// Request for bids, before anything is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct BidRequest {
     /// EIP-155 id of the chain that the tokens leave.
     pub origin_chain_id: u64,
     /// EIP-155 id of the chain that they arrive on.
@@ -51,7 +51,7 @@ pub trait IntentGateway: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the service's error.
-    fn quote<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>>;
+    fn quote<'a>(&'a self, wish: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>>;
 
     /// Submits a signed intent and returns the id it is stored under. Implementations must not retry.
     ///

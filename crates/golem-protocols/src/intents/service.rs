@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::Intent;
-use super::gateway::{IntentGateway, RelayerBid, Wish};
+use super::gateway::{BidRequest, IntentGateway, RelayerBid};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
 use golem_chain::service::JsonService;
@@ -30,7 +30,7 @@ impl HttpIntents {
 }
 
 /// Serializes a request for bids.
-pub fn wish(wish: &Wish) -> Value {
+pub fn wish(wish: &BidRequest) -> Value {
     json!({
         "originChainId": wish.origin_chain_id,
         "destinationChainId": wish.destination_chain_id,
@@ -81,7 +81,7 @@ impl IntentGateway for HttpIntents {
         "the filler network"
     }
 
-    fn quote<'a>(&'a self, asked: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+    fn quote<'a>(&'a self, asked: &'a BidRequest) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
         Box::pin(async move {
             let answer = self.service.post("/intents/quote", &wish(asked)).await?;
             bids(&answer).map_err(nonsense)

@@ -20,7 +20,7 @@ const MAX_WORD: usize = 80;
 
 /// Request, whose values the answer must repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct ClaimRequest {
     /// EIP-155 id of the chain.
     pub chain_id: u64,
     /// Token that is paid.
@@ -50,7 +50,7 @@ pub struct Claim {
 
 /// Error for an answer that does not match the request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum ClaimMismatch {
     /// Field that is missing or of another type.
     #[error("\"{0}\" is missing or invalid; expected: {1}")]
     Field(&'static str, &'static str),
@@ -75,7 +75,7 @@ pub enum Wrong {
     TooMany(&'static str),
 }
 
-impl Wrong {
+impl ClaimMismatch {
     fn other(field: &'static str, said: impl std::fmt::Display, asked: impl std::fmt::Display) -> Self {
         Self::Other { field, said: word(&said.to_string()), asked: asked.to_string() }
     }
@@ -91,37 +91,37 @@ pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
 }
 
 /// Parses an amount in raw units, given as decimal digits.
-pub(super) fn amount(value: Option<&Value>, field: &'static str) -> Result<U256, Wrong> {
+pub(super) fn amount(value: Option<&Value>, field: &'static str) -> Result<U256, ClaimMismatch> {
     let text = value.and_then(Value::as_str).filter(|text| (1..=78).contains(&text.len()));
     let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     digits
         .and_then(|digits| U256::from_str_radix(digits, 10).ok())
-        .ok_or(Wrong::Field(field, "amount in decimal digits"))
+        .ok_or(ClaimMismatch::Field(field, "amount in decimal digits"))
 }
 
 /// Parses an address of 40 hexadecimal digits, with or without 0x.
-pub(super) fn address(value: Option<&Value>, field: &'static str) -> Result<Address, Wrong> {
+pub(super) fn address(value: Option<&Value>, field: &'static str) -> Result<Address, ClaimMismatch> {
     let text = value.and_then(Value::as_str).filter(|text| matches!(text.len(), 40 | 42));
-    text.and_then(|text| Address::from_str(text).ok()).ok_or(Wrong::Field(field, "address"))
+    text.and_then(|text| Address::from_str(text).ok()).ok_or(ClaimMismatch::Field(field, "address"))
 }
 
 /// Checks that a chain id matches the request.
-pub(super) fn chain(value: Option<&Value>, field: &'static str, asked: u64) -> Result<(), Wrong> {
-    let said = value.and_then(Value::as_u64).ok_or(Wrong::Field(field, "chain id"))?;
-    if said == asked { Ok(()) } else { Err(Wrong::other(field, said, asked)) }
+pub(super) fn chain(value: Option<&Value>, field: &'static str, asked: u64) -> Result<(), ClaimMismatch> {
+    let said = value.and_then(Value::as_u64).ok_or(ClaimMismatch::Field(field, "chain id"))?;
+    if said == asked { Ok(()) } else { Err(ClaimMismatch::other(field, said, asked)) }
 }
 
 /// Checks that an address matches the request.
-pub(super) fn same(value: Option<&Value>, field: &'static str, asked: Address) -> Result<(), Wrong> {
+pub(super) fn same(value: Option<&Value>, field: &'static str, asked: Address) -> Result<(), ClaimMismatch> {
     let said = address(value, field)?;
-    if said == asked { Ok(()) } else { Err(Wrong::other(field, said, asked)) }
+    if said == asked { Ok(()) } else { Err(ClaimMismatch::other(field, said, asked)) }
 }
 
 /// Parses a classic quote.
 ///
 /// # Errors
-/// Returns the first problem as [`Wrong`].
-pub fn read(quote: &Value, asked: &Asked) -> Result<Claim, Wrong> {
+/// Returns the first problem as [`ClaimMismatch`].
+pub fn read(quote: &Value, asked: &ClaimRequest) -> Result<Claim, ClaimMismatch> {
     chain(at(quote, &["chainId"]), "chainId", asked.chain_id)?;
     same(at(quote, &["input", "token"]), "input.token", asked.token_in)?;
     same(at(quote, &["output", "token"]), "output.token", asked.token_out)?;
@@ -132,7 +132,7 @@ pub fn read(quote: &Value, asked: &Asked) -> Result<Claim, Wrong> {
     if let Some(said) = at(quote, &["tradeType"]).map(|said| said.as_str().unwrap_or_default())
         && said != kind
     {
-        return Err(Wrong::other("tradeType", said, kind));
+        return Err(ClaimMismatch::other("tradeType", said, kind));
     }
     for (field, path) in [("swapper", &["swapper"] as &[&str]), ("output.recipient", &["output", "recipient"])] {
         if let Some(said) = at(quote, path) {
@@ -147,25 +147,26 @@ pub fn read(quote: &Value, asked: &Asked) -> Result<Claim, Wrong> {
         Exact::Out(_) => ("output.amount", amount_out),
     };
     if fixed != asked.exact.amount() {
-        return Err(Wrong::other(field, fixed, asked.exact.amount()));
+        return Err(ClaimMismatch::other(field, fixed, asked.exact.amount()));
     }
-    let listed = at(quote, &["route"]).and_then(Value::as_array).ok_or(Wrong::Field("route", "list of paths"))?;
+    let listed =
+        at(quote, &["route"]).and_then(Value::as_array).ok_or(ClaimMismatch::Field("route", "list of paths"))?;
     if listed.len() > MOST_PATHS {
-        return Err(Wrong::TooMany("paths"));
+        return Err(ClaimMismatch::TooMany("paths"));
     }
     let mut tokens = BTreeSet::new();
     let paths = listed.iter().map(|listed| path(listed, asked, &mut tokens)).collect::<Result<_, _>>()?;
     tokens.remove(&asked.token_in);
     tokens.remove(&asked.token_out);
     if tokens.len() > MOST_BETWEEN {
-        return Err(Wrong::TooMany("tokens"));
+        return Err(ClaimMismatch::TooMany("tokens"));
     }
     let block = at(quote, &["blockNumber"]).and_then(|said| said.as_u64().or_else(|| said.as_str()?.parse().ok()));
     Ok(Claim { amount_in, amount_out, paths, tokens: tokens.into_iter().collect(), block })
 }
 
 /// Checks that no recipient other than the swapper gets a part of the output.
-fn no_shares(quote: &Value, swapper: Address) -> Result<(), Wrong> {
+fn no_shares(quote: &Value, swapper: Address) -> Result<(), ClaimMismatch> {
     let taken = |value: &Value| match value {
         Value::Number(number) => number.as_f64() != Some(0.0),
         Value::String(text) => text.bytes().any(|byte| byte != b'0'),
@@ -174,28 +175,28 @@ fn no_shares(quote: &Value, swapper: Address) -> Result<(), Wrong> {
     };
     if ["portionBips", "portionAmount"].iter().any(|name| quote.get(*name).is_some_and(taken)) {
         let who = at(quote, &["portionRecipient"]).and_then(Value::as_str).unwrap_or("an undeclared recipient");
-        return Err(Wrong::Share(word(who)));
+        return Err(ClaimMismatch::Share(word(who)));
     }
     let outputs = at(quote, &["aggregatedOutputs"]).and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     for output in outputs {
         let who = address(at(output, &["recipient"]), "aggregatedOutputs.recipient")?;
         if who != swapper {
-            return Err(Wrong::Share(word(&who.to_string())));
+            return Err(ClaimMismatch::Share(word(&who.to_string())));
         }
     }
     Ok(())
 }
 
-fn path(listed: &Value, asked: &Asked, tokens: &mut BTreeSet<Address>) -> Result<NamedPath, Wrong> {
-    let hops = listed.as_array().ok_or(Wrong::Field("route", "list of paths"))?;
+fn path(listed: &Value, asked: &ClaimRequest, tokens: &mut BTreeSet<Address>) -> Result<NamedPath, ClaimMismatch> {
+    let hops = listed.as_array().ok_or(ClaimMismatch::Field("route", "list of paths"))?;
     if hops.len() > MAX_HOPS {
-        return Err(Wrong::TooMany("pools on a path"));
+        return Err(ClaimMismatch::TooMany("pools on a path"));
     }
     let mut pools = Vec::with_capacity(hops.len());
     for hop in hops {
-        let kind = at(hop, &["type"]).and_then(Value::as_str).ok_or(Wrong::Field("route.type", "word"))?;
+        let kind = at(hop, &["type"]).and_then(Value::as_str).ok_or(ClaimMismatch::Field("route.type", "word"))?;
         if !matches!(kind, "v2-pool" | "v3-pool") {
-            return Err(Wrong::Protocol(word(kind)));
+            return Err(ClaimMismatch::Protocol(word(kind)));
         }
         pools.push(address(at(hop, &["address"]), "route.address")?);
         tokens.insert(address(at(hop, &["tokenIn", "address"]), "route.tokenIn.address")?);
@@ -209,7 +210,7 @@ fn path(listed: &Value, asked: &Asked, tokens: &mut BTreeSet<Address>) -> Result
 }
 
 /// Serializes `route` as a classic quote that [`read`] accepts.
-pub fn written(route: &super::routing::Route, asked: &Asked, block: u64) -> Value {
+pub fn written(route: &super::routing::Route, asked: &ClaimRequest, block: u64) -> Value {
     let token = |address: Address| serde_json::json!({ "address": address, "chainId": asked.chain_id });
     let path = |leg: &super::routing::Leg| {
         let last = leg.hops.len().saturating_sub(1);
@@ -253,8 +254,8 @@ mod tests {
 
     use super::*;
 
-    fn asked() -> Asked {
-        Asked {
+    fn asked() -> ClaimRequest {
+        ClaimRequest {
             chain_id: 31_337,
             token_in: Address::repeat_byte(1),
             token_out: Address::repeat_byte(2),
@@ -326,10 +327,10 @@ mod tests {
         let mut long = quote();
         let path = long["route"][0].clone();
         long["route"] = json!(vec![path; 9]);
-        assert_eq!(read(&long, &asked()), Err(Wrong::TooMany("paths")));
+        assert_eq!(read(&long, &asked()), Err(ClaimMismatch::TooMany("paths")));
         let hop = quote()["route"][0][0].clone();
         long["route"] = json!([vec![hop; 4]]);
-        assert_eq!(read(&long, &asked()), Err(Wrong::TooMany("pools on a path")));
+        assert_eq!(read(&long, &asked()), Err(ClaimMismatch::TooMany("pools on a path")));
         // Text from an answer is cleaned before it is shown.
         let mut rude = quote();
         rude["tradeType"] = json!("\u{1b}[2Jgone");

@@ -100,11 +100,11 @@ pub struct PoolReader {
     v2_factory: Option<Address>,
     v3_factory: Option<Address>,
     bases: Vec<Address>,
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<CachedPools>>,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedPools {
     tokens: Vec<Address>,
     reach: Reach,
     snapshot: Arc<PoolSnapshot>,
@@ -151,7 +151,8 @@ impl PoolReader {
         let tokens: Vec<Address> =
             tokens.iter().chain(&self.bases).copied().collect::<BTreeSet<_>>().into_iter().collect();
         let pin = self.pin(block).await?;
-        let found = |kept: &Kept| kept.snapshot.block_hash == pin.hash && kept.tokens == tokens && kept.reach == reach;
+        let found =
+            |kept: &CachedPools| kept.snapshot.block_hash == pin.hash && kept.tokens == tokens && kept.reach == reach;
         if let Some(kept) = self.kept.lock().iter().find(|kept| found(kept)) {
             return Ok(Arc::clone(&kept.snapshot));
         }
@@ -159,7 +160,7 @@ impl PoolReader {
         let mut kept = self.kept.lock();
         kept.retain(|kept| kept.snapshot.block_hash == pin.hash);
         kept.truncate(KEPT - 1);
-        kept.push(Kept { tokens, reach, snapshot: Arc::clone(&snapshot) });
+        kept.push(CachedPools { tokens, reach, snapshot: Arc::clone(&snapshot) });
         Ok(snapshot)
     }
 

@@ -15,7 +15,7 @@ use bardo_base::text::SafeText;
 
 /// Unverified report of a service about an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hearsay {
+pub struct ServiceReport {
     /// Reported state of the order.
     pub status: ServiceStatus,
     /// Cosigned order, if the service returns it. Not checked.
@@ -28,7 +28,7 @@ pub struct Hearsay {
     pub names: Vec<(Address, SafeText)>,
 }
 
-impl Hearsay {
+impl ServiceReport {
     /// Returns the name of `party`, if the service reports one.
     pub fn name_of(&self, party: Address) -> Option<SafeText> {
         self.names.iter().find(|(address, _)| *address == party).map(|(_, name)| name.clone())
@@ -109,5 +109,5 @@ pub trait OrderGateway: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns the service's error.
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>>;
+    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>>;
 }

@@ -12,7 +12,7 @@ use alloy::primitives::{Address, U256, U512, address};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::claim::{Asked, Claim, Wrong};
+use super::claim::{Claim, ClaimMismatch, ClaimRequest};
 use super::discovery::{DiscoveryError, PoolReader, PoolSnapshot};
 use super::order::OrderKind;
 use super::pool::Exact;
@@ -100,17 +100,17 @@ pub struct Ask<'a> {
 
 impl Ask<'_> {
     /// Returns the values that an answer must repeat.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> ClaimRequest {
         let RouteRequest { token_in, token_out, exact, .. } = *self.request;
-        Asked { chain_id: self.chain_id, token_in, token_out, exact, swapper: self.swapper }
+        ClaimRequest { chain_id: self.chain_id, token_in, token_out, exact, swapper: self.swapper }
     }
 
     /// Returns the same values for a service that represents the native token by the zero address. Only then does its
     /// call wrap and unwrap.
-    pub fn asked_with_coin(&self) -> Asked {
+    pub fn asked_with_coin(&self) -> ClaimRequest {
         let asked = self.asked();
         let [paid, received] = self.coin;
-        Asked {
+        ClaimRequest {
             token_in: if paid { Address::ZERO } else { asked.token_in },
             token_out: if received { Address::ZERO } else { asked.token_out },
             ..asked
@@ -126,12 +126,12 @@ pub struct Quoted {
     /// Pools that the route was computed on.
     pub snapshot: Arc<PoolSnapshot>,
     /// Claim of the source; `None` for the own router.
-    pub told: Option<Told>,
+    pub told: Option<SourceClaim>,
 }
 
 /// Claim of another source, compared with the local computation.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct SourceClaim {
     /// Claimed amount of the side that is not fixed, in raw units.
     pub claimed: U256,
     /// Same amount by the own router on the same pools; `None` if it finds no route.
@@ -242,7 +242,11 @@ pub trait QuoteSource: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns a [`QuoteError`] if the calls differ in payer, recipient or amounts, or if the service fails.
-    fn check_call<'a>(&'a self, told: &'a Told, own: &'a OwnCall<'a>) -> BoxFuture<'a, Result<bool, QuoteError>> {
+    fn check_call<'a>(
+        &'a self,
+        told: &'a SourceClaim,
+        own: &'a OwnCall<'a>,
+    ) -> BoxFuture<'a, Result<bool, QuoteError>> {
         let _ = (told, own);
         Box::pin(async { Ok(false) })
     }
@@ -337,12 +341,12 @@ pub async fn rebuilt(
         return Err(QuoteError::refused(name, why));
     }
     let own = own.map(|own| if matches!(own.exact, Exact::In(_)) { own.amount_out } else { own.amount_in });
-    let told = Told { claimed, own, ahead_bps, permit, words: Arc::new(words) };
+    let told = SourceClaim { claimed, own, ahead_bps, permit, words: Arc::new(words) };
     Ok(Quoted { route, snapshot, told: Some(told) })
 }
 
 /// Converts the error of an answer that is not a valid claim to a refusal.
-pub(super) fn read(name: &'static str, claim: Result<Claim, Wrong>) -> Result<Claim, QuoteError> {
+pub(super) fn read(name: &'static str, claim: Result<Claim, ClaimMismatch>) -> Result<Claim, QuoteError> {
     claim.map_err(|wrong| QuoteError::refused(name, wrong))
 }
 

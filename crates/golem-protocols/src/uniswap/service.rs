@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub use info::order_info;
 
-use super::gateway::{BestBid, Hearsay, OrderGateway, ServiceStatus};
+use super::gateway::{BestBid, OrderGateway, ServiceReport, ServiceStatus};
 use super::order::{Order, OrderKind};
 use bardo_base::service::ServiceError;
 use bardo_base::text::SafeText;
@@ -54,7 +54,7 @@ pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
 ///
 /// # Errors
 /// Returns a description of the problem.
-pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hearsay>, &'static str> {
+pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<ServiceReport>, &'static str> {
     let orders = answer.get("orders").and_then(Value::as_array).ok_or("not a list of orders")?;
     let id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
     let Some(order) = orders.iter().find(|order| id(order) == Some(hash)) else { return Ok(None) };
@@ -76,7 +76,7 @@ pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hears
     let best_bid = order.get("bestBid").and_then(bid);
     let named = order.get("fillers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let names = named.iter().take(MOST_NAMES).filter_map(name).collect();
-    Ok(Some(Hearsay { status, cosigned: Some(cosigned), transaction, best_bid, names }))
+    Ok(Some(ServiceReport { status, cosigned: Some(cosigned), transaction, best_bid, names }))
 }
 
 /// Parses a filler's name, which only a devnet's service reports.
@@ -112,7 +112,7 @@ impl OrderGateway for HttpOrders {
         PAUSE
     }
 
-    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
+    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<ServiceReport>, ServiceError>> {
         Box::pin(async move {
             let path = format!("/orders?orderId={hash}");
             match self.service.get(&path).await? {

@@ -19,7 +19,7 @@ use super::claim;
 use super::order::OrderKind;
 use super::pool::Exact;
 use super::quote::{
-    ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted, Told, rebuilt,
+    ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted, SourceClaim, rebuilt,
 };
 use super::router::Version;
 use bardo_base::service::{Refusal, ServiceError};
@@ -161,7 +161,11 @@ impl QuoteSource for TradingApi {
         })
     }
 
-    fn check_call<'a>(&'a self, told: &'a Told, own: &'a OwnCall<'a>) -> BoxFuture<'a, Result<bool, QuoteError>> {
+    fn check_call<'a>(
+        &'a self,
+        told: &'a SourceClaim,
+        own: &'a OwnCall<'a>,
+    ) -> BoxFuture<'a, Result<bool, QuoteError>> {
         Box::pin(async move {
             let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*told.words })).await?;
             call(answer.get("swap").unwrap_or(&Value::Null), own).map_err(|wrong| QuoteError::refused(NAME, wrong))?;

@@ -191,12 +191,17 @@ async fn tokens_of(chain: &WorldChain, named: Option<&[String]>) -> Result<Vec<T
 }
 
 /// Balances read in one block.
-struct Held {
+struct BlockBalances {
     block_number: u64,
     balances: Vec<(Token, TokenAmount)>,
 }
 
-async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Result<Held, ToolError> {
+async fn held_on(
+    world: &World,
+    chain: &WorldChain,
+    account: Address,
+    tokens: Vec<Token>,
+) -> Result<BlockBalances, ToolError> {
     let multicall = chain.contract(Contract::Multicall3)?;
     let mut calls = Calls::default();
     let number = calls.push(multicall, &IMulticall3::getBlockNumberCall {});
@@ -233,11 +238,11 @@ async fn held_on(world: &World, chain: &WorldChain, account: Address, tokens: Ve
         })
         .collect::<Result<_, ToolError>>()?;
     let block_number = number.take(&answers).ok_or_else(|| missing(&"its block number"))?.saturating_to();
-    Ok(Held { block_number, balances })
+    Ok(BlockBalances { block_number, balances })
 }
 
 /// Adds prices. Unless `all` is set, zero balances are left out.
-async fn value(chain: &WorldChain, held: Held, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
+async fn value(chain: &WorldChain, held: BlockBalances, all: bool) -> Result<(ChainBalances, Usd), ToolError> {
     let network = chain.network();
     let kept: Vec<_> = held.balances.into_iter().filter(|(_, amount)| all || !amount.raw().is_zero()).collect();
     let contracts: Vec<Option<Address>> = kept.iter().map(|(token, _)| token.contract(network)).collect();

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use bardo_base::model::Phase;
 use bardo_base::text::SafeText;
 use bardo_safety::account::Account;
-use bardo_safety::operator::OperatorRules;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::paper::PaperLedger;
 use bardo_safety::pipeline::Pipeline;
 
@@ -64,7 +64,7 @@ pub struct PaperDesk {
     /// Ledger of paper balances, orders and allowances.
     pub ledger: PaperLedger,
     /// Operator's rules, counting only paper actions.
-    pub rules: Arc<OperatorRules>,
+    pub rules: Arc<OperatorPolicyEngine>,
 }
 
 /// State of the paper mode switch when a call began.

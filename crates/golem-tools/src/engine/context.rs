@@ -10,7 +10,7 @@ use bardo_base::fabric::{EventKind, Fabric, ToolUpdate};
 use bardo_base::id::{CallId, GolemId};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::units::BasisPoints;
-use bardo_safety::approval::ApprovalDesk;
+use bardo_safety::approval::ApprovalQueue;
 
 /// Context of one tool call. Cheap to clone.
 #[derive(Clone)]
@@ -26,18 +26,18 @@ struct Running {
     golem_id: GolemId,
     call_id: CallId,
     meta: ToolMeta,
-    standing: Standing,
+    standing: CallConditions,
     /// True once the call has ended. Later reports of a leftover task are dropped.
     over: Mutex<bool>,
 }
 
 /// Conditions under which a call runs: phase, approval queue, account type and slippage limit.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct CallConditions {
     /// Phase in which the call is decided.
     pub phase: Phase,
     /// Queue for approval requests; `None` if nobody can be asked.
-    pub desk: Option<ApprovalDesk>,
+    pub desk: Option<ApprovalQueue>,
     /// True if the account signs messages itself; also true if no account is set up.
     pub signs_messages: bool,
     /// Maximum slippage that phase and policy allow; `None` if no account is set up.
@@ -51,7 +51,7 @@ impl CallContext {
         golem_id: GolemId,
         call_id: CallId,
         meta: ToolMeta,
-        standing: Standing,
+        standing: CallConditions,
     ) -> Self {
         let over = Mutex::new(false);
         Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, standing, over }) }
@@ -63,7 +63,7 @@ impl CallContext {
     }
 
     /// Conditions under which the call runs.
-    pub fn standing(&self) -> &Standing {
+    pub fn standing(&self) -> &CallConditions {
         &self.call.standing
     }
 

@@ -146,22 +146,22 @@ impl Claim {
         let mine = claim.clone();
         let found = store.write(move |tx| mine.enter(tx, now, abandoned_after)).await.map_err(unavailable)?;
         match found {
-            Found::Nothing => Ok(Claimed::Fresh(claim)),
-            Found::Answer(text) => match serde_json::from_str(&text) {
+            KeyRow::Nothing => Ok(Claimed::Fresh(claim)),
+            KeyRow::Answer(text) => match serde_json::from_str(&text) {
                 Ok(response) => Ok(Claimed::Answered(Box::new(response))),
                 Err(error) => Err(ToolError::new(
                     ErrorCode::StoreUnavailable,
                     format_args!("the response stored under this key cannot be read: {error}"),
                 )),
             },
-            Found::Running { first, session, acted } => {
+            KeyRow::Running { first, session, acted } => {
                 let orphaned = session.is_some_and(|session| !store.session_lives(&session));
                 match first.parse() {
                     Ok(first) if orphaned => Ok(Claimed::Orphaned(Orphan { claim, first, acted })),
                     Ok(_) | Err(_) => Err(claim.in_progress(&first)),
                 }
             }
-            Found::Other(tool) => Err(ToolError::new(
+            KeyRow::Other(tool) => Err(ToolError::new(
                 ErrorCode::IdempotencyConflict,
                 format_args!("the key `{}` was already used for another call, of {tool}", claim.key),
             )),
@@ -234,7 +234,7 @@ impl Claim {
         released.await.map_err(unavailable)
     }
 
-    fn enter(&self, tx: &rusqlite::Transaction<'_>, now: u64, abandoned_after: u64) -> Result<Found, StoreError> {
+    fn enter(&self, tx: &rusqlite::Transaction<'_>, now: u64, abandoned_after: u64) -> Result<KeyRow, StoreError> {
         let signed = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
         // A key whose call signed something is never deleted, however old it is.
         tx.execute(
@@ -257,10 +257,10 @@ impl Claim {
             .optional()?;
         match found {
             Some((tool, hash, ..)) if tool != self.tool || hash != self.params_hash.as_slice() => {
-                Ok(Found::Other(tool))
+                Ok(KeyRow::Other(tool))
             }
-            Some((_, _, Some(response), ..)) => Ok(Found::Answer(response)),
-            Some((_, _, None, first, session, acted)) => Ok(Found::Running { first, session, acted }),
+            Some((_, _, Some(response), ..)) => Ok(KeyRow::Answer(response)),
+            Some((_, _, None, first, session, acted)) => Ok(KeyRow::Running { first, session, acted }),
             None => {
                 tx.execute(
                     "INSERT INTO engine_idempotency (golem_id, key, tool, params_hash, call_id, started_at, session)
@@ -274,14 +274,14 @@ impl Claim {
                         signed(now),
                     ],
                 )?;
-                Ok(Found::Nothing)
+                Ok(KeyRow::Nothing)
             }
         }
     }
 }
 
 /// Table row found under a key.
-enum Found {
+enum KeyRow {
     Nothing,
     Running { first: String, session: Option<String>, acted: bool },
     Answer(String),

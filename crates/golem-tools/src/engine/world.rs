@@ -10,15 +10,15 @@ use alloy::providers::Provider as _;
 
 use crate::engine::acting::{Paper, PaperDesk};
 use bardo_abi::erc20::Erc20;
-use bardo_base::chance::Chance;
 use bardo_base::clock::Clock;
 use bardo_base::config::DEFAULT_INTENT_MARGIN;
 use bardo_base::error::{ErrorCode, ToolError, Violation};
+use bardo_base::rng::RandomSource;
 use bardo_base::units::{BasisPoints, Usd};
-use bardo_safety::operator::OperatorRules;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
 use bardo_safety::orders::Orders;
 use bardo_safety::policy::{ChainId, Policy, Preset, Scope};
-use golem_chain::fork::{BalanceShift, Fork, NextBlock, Source};
+use golem_chain::fork::{BalanceDelta, Fork, NextBlock, Source};
 use golem_chain::multicall::{Answers, Call, Calls};
 use golem_chain::network::{Contract, Network, resolve};
 use golem_chain::price::PriceChain;
@@ -34,7 +34,7 @@ pub struct World {
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
     /// Source of randomness for order nonces.
-    pub chance: Chance,
+    pub rng: RandomSource,
     /// Account that tools use by default; `None` without a wallet.
     pub account: Option<Address>,
     /// Source of swap quotes.
@@ -42,7 +42,7 @@ pub struct World {
     /// Margin of a cross-chain intent below the fillers' bids, in basis points.
     pub intent_margin: BasisPoints,
     /// Operator's rules, which count calls and report limits; `None` without a ledger.
-    pub rules: Option<Arc<OperatorRules>>,
+    pub rules: Option<Arc<OperatorPolicyEngine>>,
     /// Registry of signed orders and connected order services; `None` without a ledger.
     pub orders: Option<Orders>,
     /// Auction kind per chain id, for calls without a ledger.
@@ -90,7 +90,7 @@ impl World {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
         Self {
             clock,
-            chance: Chance::machine(),
+            rng: RandomSource::machine(),
             account,
             quotes: Arc::new(OwnRouter),
             intent_margin: DEFAULT_INTENT_MARGIN,
@@ -115,7 +115,7 @@ impl World {
 
     /// Sets the operator's rules.
     #[must_use]
-    pub fn under(mut self, rules: Arc<OperatorRules>) -> Self {
+    pub fn under(mut self, rules: Arc<OperatorPolicyEngine>) -> Self {
         self.rules = Some(rules);
         self
     }
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// Returns the operator's rules that apply now: those of the paper ledger while paper mode is on.
-    pub fn rules_in_force(&self) -> Option<&Arc<OperatorRules>> {
+    pub fn rules_in_force(&self) -> Option<&Arc<OperatorPolicyEngine>> {
         self.paper().map(|paper| &paper.rules).or(self.rules.as_ref())
     }
 
@@ -141,7 +141,7 @@ impl World {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the paper ledger cannot be read.
-    pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceShift>, ToolError> {
+    pub fn shifts(&self, chain_id: u64, account: Address) -> Result<Vec<BalanceDelta>, ToolError> {
         let Some(paper) = self.paper() else { return Ok(Vec::new()) };
         let shifts = paper.ledger.shifts(chain_id, account);
         shifts.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
@@ -158,7 +158,7 @@ impl World {
         Ok(shift.map_or(on_chain, |shift| shift.apply(on_chain)))
     }
 
-    /// Sets the policy for calls that open no ledger and therefore have no [`OperatorRules`].
+    /// Sets the policy for calls that open no ledger and therefore have no [`OperatorPolicyEngine`].
     #[must_use]
     pub fn bound_by(mut self, policy: Arc<Policy>) -> Self {
         self.policy = Some(policy);
@@ -332,7 +332,7 @@ impl World {
 
 /// Token balance of an account. Ordered by precedence when the endpoints' answers are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
+pub enum TokenHolding {
     /// No contract exists at the token's address.
     NoContract,
     /// The contract does not answer `balanceOf`.
@@ -429,13 +429,13 @@ impl WorldChain {
     ///
     /// # Errors
     /// The same as for [`Self::ask`], if no endpoint answers.
-    pub async fn held(&self, owner: Address, tokens: &[Address]) -> Result<Vec<Held>, ToolError> {
+    pub async fn held(&self, owner: Address, tokens: &[Address]) -> Result<Vec<TokenHolding>, ToolError> {
         let agreed = self.balances(owner, tokens).await;
         let contradiction = match agreed {
             Err(error) if error.code() == ErrorCode::ChainInconsistent => error,
             agreed => return agreed,
         };
-        let mut largest: Option<Vec<Held>> = None;
+        let mut largest: Option<Vec<TokenHolding>> = None;
         for (_, client) in self.client.each_alone() {
             let Ok(told) = Self::new(client, self.prices.clone()).balances(owner, tokens).await else { continue };
             largest = Some(match largest {
@@ -446,14 +446,14 @@ impl WorldChain {
         largest.ok_or(contradiction)
     }
 
-    async fn balances(&self, owner: Address, tokens: &[Address]) -> Result<Vec<Held>, ToolError> {
+    async fn balances(&self, owner: Address, tokens: &[Address]) -> Result<Vec<TokenHolding>, ToolError> {
         let mut calls = Calls::default();
         let asked: Vec<_> = tokens.iter().map(|token| calls.push(*token, &Erc20::balanceOfCall { owner })).collect();
         let answers = self.ask(calls).await?;
         let of = |call: &Call<Erc20::balanceOfCall>| match call.take(&answers) {
-            Some(amount) => Held::Amount(amount),
-            None if call.is_void(&answers) => Held::NoContract,
-            None => Held::Unreadable,
+            Some(amount) => TokenHolding::Amount(amount),
+            None if call.is_void(&answers) => TokenHolding::NoContract,
+            None => TokenHolding::Unreadable,
         };
         Ok(asked.iter().map(of).collect())
     }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::allowances::{self, approve};
-use crate::auction::{self, Wish};
+use crate::auction::{self, AuctionRequest};
 use crate::engine::{CallContext, Reply, ToolDef, World, WriteTool};
-use crate::mev::{Measure, Sight, Wanted, liquidity_share, measures, size_advice};
+use crate::mev::{Measure, RouteCriteria, TradeVisibility, liquidity_share, measures, size_advice};
 use crate::orders::{self, card};
 use crate::route::{impact_of, impact_reached, pools_of};
 use crate::shared::{WORST_IMPACT, explorer_url};
-use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
+use crate::swap_ask::{FoundRoute, SwapAsk, price_between, slippage};
 use bardo_abi::permit2::Permit2;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::model::{
@@ -223,7 +223,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         Exact::Out(_) => None,
     };
     let signs = context.standing().signs_messages;
-    let way = Wanted { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
+    let way = RouteCriteria { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
     let way = way.way(world, chain.network().chain_id);
     // The age of a quote counts from the state it was read from, not from the end of its preparation.
     let mut quoted_at = world.clock.now_millis();
@@ -237,7 +237,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         (found, quoted_at) = leave_gas(world, &mut ask, whole, (found, quoted_at)).await?;
     }
     let source = found.source(world);
-    let Found { route, snapshot, told, .. } = found;
+    let FoundRoute { route, snapshot, told, .. } = found;
     let (router, version) = allowances::router(chain)?;
     let now = chain.moment(&*world.clock, snapshot.timestamp);
     let deadline = now.saturating_add(params.deadline);
@@ -269,10 +269,10 @@ async fn by_auction(
     context: &CallContext,
     params: &Params,
     ask: &SwapAsk<'_>,
-    found: &Found,
+    found: &FoundRoute,
     why: String,
 ) -> Result<(Proposal, Plan), ToolError> {
-    let wish = Wish {
+    let wish = AuctionRequest {
         token_in: &params.token_in,
         token_out: &params.token_out,
         amount: &params.amount,
@@ -304,8 +304,8 @@ async fn leave_gas(
     world: &World,
     ask: &mut SwapAsk<'_>,
     whole: U256,
-    (mut found, mut quoted_at): (Found, u64),
-) -> Result<(Found, u64), ToolError> {
+    (mut found, mut quoted_at): (FoundRoute, u64),
+) -> Result<(FoundRoute, u64), ToolError> {
     // A smaller amount may take another route with more gas. Two attempts are enough.
     for _ in 0..2 {
         let gas_price = found.gas_price;
@@ -589,8 +589,8 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     };
     let sight = match (by_auction, main.map(|leg| leg.route)) {
         (Some(_), _) => orders::sight(&committed.state),
-        (None, Some(route)) => Sight::Sent(route),
-        (None, None) => Sight::Nothing,
+        (None, Some(route)) => TradeVisibility::Sent(route),
+        (None, None) => TradeVisibility::Nothing,
     };
     let least = committed.framed.proposal().inflows.first().map(|inflow| inflow.at_least);
     let whole = |raw| TokenAmount::new(raw, plan.token_out.decimals).map(|amount| amount.to_string()).ok();

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::allowances;
 use crate::auction;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::mev::{Wanted, Way, liquidity_share, size_advice};
+use crate::mev::{RouteChoice, RouteCriteria, liquidity_share, size_advice};
 use crate::shared::WORST_IMPACT;
-use crate::swap_ask::{Found, SwapAsk, price_between, slippage};
+use crate::swap_ask::{FoundRoute, SwapAsk, price_between, slippage};
 use bardo_base::error::ToolError;
 use bardo_base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -204,7 +204,7 @@ fn through_pools(ask: &SwapAsk<'_>, route: &Route) -> Result<Terms, ToolError> {
 async fn by_auction(
     ask: &SwapAsk<'_>,
     context: &CallContext,
-    found: &Found,
+    found: &FoundRoute,
     kind: OrderKind,
 ) -> Result<Terms, ToolError> {
     let world = &context.world;
@@ -241,9 +241,9 @@ async fn answer(
     context: &CallContext,
     params: &Params,
     slippage: BasisPoints,
-    found: &Found,
+    found: &FoundRoute,
 ) -> Result<Reply<Output>, ToolError> {
-    let Found { route, snapshot, gas_price, told } = found;
+    let FoundRoute { route, snapshot, gas_price, told } = found;
     let network = ask.chain.network();
     let priced: Vec<Address> =
         [ask.contract_in, ask.contract_out].into_iter().chain(network.book.contract(Contract::WrappedNative)).collect();
@@ -259,7 +259,7 @@ async fn answer(
     let value = price(0).and_then(|price| Usd::value_of(pools.amount_in, price, Rounding::Down).ok());
     let native_in = ask.token_in.id == TokenId::Native;
     let asked = params.prefer_uniswapx && !params.exact_output;
-    let wanted = Wanted { preferred: asked, signs: context.standing().signs_messages, native_in, value };
+    let wanted = RouteCriteria { preferred: asked, signs: context.standing().signs_messages, native_in, value };
     let way = wanted.way(&context.world, network.chain_id);
     let (terms, alternative) = match way.auction {
         Some(kind) => (by_auction(ask, context, found, kind).await?, Some(&pools)),
@@ -361,7 +361,7 @@ fn said(
     params: &Params,
     route: &Route,
     terms: &Terms,
-    way: &Way,
+    way: &RouteChoice,
     warning: Option<&str>,
 ) -> (String, String) {
     let (paid, got) = (&ask.token_in.symbol, &ask.token_out.symbol);

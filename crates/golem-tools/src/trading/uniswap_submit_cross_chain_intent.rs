@@ -33,7 +33,7 @@ use golem_chain::network::Contract;
 use golem_chain::provider::{Backing, Condition, ProviderError};
 use golem_chain::token::{Token, TokenId};
 use golem_protocols::intents::Intent;
-use golem_protocols::intents::gateway::{RelayerBid, Wish};
+use golem_protocols::intents::gateway::{BidRequest, RelayerBid};
 
 /// Definition of the `uniswap_submit_cross_chain_intent` tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
@@ -217,7 +217,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         return Err(invalid("amount", &"zero; give the amount to send"));
     }
     context.step("Awaiting initial bids");
-    let wish = Wish {
+    let wish = BidRequest {
         origin_chain_id: from.chain_id,
         destination_chain_id: to.chain_id,
         token_in: paid,
@@ -270,7 +270,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
 fn intent_of(
     world: &World,
     [origin_settler, account]: [Address; 2],
-    wish: &Wish,
+    wish: &BidRequest,
     least: U256,
     [now, deadline]: [u64; 2],
 ) -> Result<Intent, ToolError> {
@@ -306,7 +306,7 @@ async fn least(
     world: &World,
     [source, destination]: [&WorldChain; 2],
     [token_in, token_out]: [&Token; 2],
-    wish: &Wish,
+    wish: &BidRequest,
 ) -> Result<(U256, Vec<RelayerBid>), ToolError> {
     let (from, to) = (source.network(), destination.network());
     let network = world.orders()?.chain(from.chain_id)?.bridges.as_ref().ok_or_else(|| {

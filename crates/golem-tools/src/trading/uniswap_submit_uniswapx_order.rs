@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::auction::{self, Plan, Wish};
+use crate::auction::{self, AuctionRequest, Plan};
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::mev::measures;
 use crate::orders::{self, CHECKS, card, field};
@@ -137,7 +137,7 @@ impl WriteTool for SubmitUniswapXOrder {
             ));
         }
         let slippage = slippage(context, slippage_bps)?;
-        let wish = Wish {
+        let wish = AuctionRequest {
             token_in: &token_in,
             token_out: &token_out,
             amount: &amount,

@@ -19,7 +19,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::TokenAmount;
 use bardo_safety::pipeline::Committed;
 use bardo_safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
-use golem_chain::fork::{BalanceShift, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
+use golem_chain::fork::{BalanceDelta, Call as ForkCall, Fork, NextBlock, Options, Source, Status};
 use golem_chain::multicall::Calls;
 use golem_chain::token::{Token, TokenId};
 
@@ -146,7 +146,7 @@ impl WriteTool for WalletTransferToken {
         let (amount, received) =
             (TokenAmount::new(amount, token.decimals)?, TokenAmount::new(arrives, token.decimals)?);
         let plan = Plan { token: token.clone(), recipient, amount, received };
-        let expected = told(&plan, &plan.received);
+        let expected = transfer_summary(&plan, &plan.received);
         let proposal = Proposal {
             chain_id: chain.network().chain_id,
             tool: *context.meta(),
@@ -169,7 +169,7 @@ impl WriteTool for WalletTransferToken {
     fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
         let sent = Sent::of(context, committed)?;
         let received = received(&plan, committed);
-        let explanation = sent.explain(&told(&plan, received.as_ref().unwrap_or(&plan.received)));
+        let explanation = sent.explain(&transfer_summary(&plan, received.as_ref().unwrap_or(&plan.received)));
         let output = Output {
             tx_hash: sent.tx_hash,
             token: match plan.token.id {
@@ -188,7 +188,7 @@ impl WriteTool for WalletTransferToken {
 }
 
 /// Describes the transfer in a sentence, including a fee that the token keeps.
-fn told(plan: &Plan, received: &TokenAmount) -> String {
+fn transfer_summary(plan: &Plan, received: &TokenAmount) -> String {
     let Plan { token, recipient, amount, .. } = plan;
     let symbol = &token.symbol;
     if received == amount {
@@ -301,7 +301,7 @@ async fn arrives(
     token: &Token,
     leg: &Leg,
     amount: U256,
-    shifts: Vec<BalanceShift>,
+    shifts: Vec<BalanceDelta>,
 ) -> Result<U256, ToolError> {
     let TokenId::Erc20(contract) = token.id else { return Ok(amount) };
     let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);

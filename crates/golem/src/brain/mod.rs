@@ -7,7 +7,7 @@
 //! | `operator` | the operator's plain commands for the eight tools |
 //! | `process` | a child process that speaks JSON lines |
 //!
-//! Not here: scenarios (see [`super::life`]), and the effects of a tool (see [`super::pi`]).
+//! Not here: scenarios (see [`super::life`]), and the effects of a tool (see [`super::agent_api`]).
 
 pub mod model;
 pub mod operator;
@@ -28,8 +28,8 @@ use process::confinement::NotIsolated;
 use process::confinement::{self, Confinement};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
+use super::agent_api::{ActionKind, AgentSession};
 use super::life::Voice;
-use super::pi::{ActionKind, PiSession};
 use bardo_base::config::{Config, DEFAULT_BRAIN, GolemSettings, Setting};
 use bardo_base::fabric::{EventKind, GolemNow, GolemThought, Vitals};
 use bardo_base::model::{ActionClass, Phase, StopLevel};
@@ -58,7 +58,7 @@ const LOOK: Duration = Duration::from_millis(250);
 pub trait Brain: Send + fmt::Debug {
     /// Runs until the brain is done, is asked to leave, or can no longer continue. Dropping the future leaves nothing
     /// running.
-    fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End>;
+    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End>;
 }
 
 /// End of a brain's run.
@@ -220,8 +220,8 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
 
 /// Interface of a brain to its Golem: the eight tools, events, the operator's messages, and the controls that stop it.
 #[derive(Debug)]
-pub struct Nerves {
-    pub(super) pi: PiSession,
+pub struct AgentSignals {
+    pub(super) agent: AgentSession,
     pub(super) voice: Voice,
     pub(super) stop: watch::Receiver<Option<StopLevel>>,
     pub(super) leaving: watch::Receiver<bool>,
@@ -276,16 +276,16 @@ pub enum Wake {
     Due,
 }
 
-impl Nerves {
+impl AgentSignals {
     /// Returns the eight tools.
-    pub fn pi(&self) -> &PiSession {
-        &self.pi
+    pub fn agent(&self) -> &AgentSession {
+        &self.agent
     }
 
     /// Calls one of the eight tools. The future owns its call and can run beside others.
     pub fn call(&self, tool: String, params: Value) -> impl Future<Output = ToolResponse> + Send + 'static {
-        let pi = self.pi.clone();
-        async move { pi.call(&tool, params).await }
+        let agent = self.agent.clone();
+        async move { agent.call(&tool, params).await }
     }
 
     /// Current phase of the Golem.
@@ -304,7 +304,7 @@ impl Nerves {
         let phase = *self.phase.borrow();
         let stop = *self.stop.borrow();
         json!({
-            "phase": phase, "allowed": allowed(phase), "stop": stop, "open_offers": self.pi.offers(),
+            "phase": phase, "allowed": allowed(phase), "stop": stop, "open_offers": self.agent.offers(),
             "vitals": self.vitals(),
         })
     }
@@ -328,7 +328,7 @@ impl Nerves {
 
     /// Reports the current and the next activity. `step` is the current step and their total number, if known.
     pub fn now(&self, now: &str, next: &str, step: Option<(u32, u32)>, kind: Option<&ActionKind>) {
-        let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
+        let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (SafeText::clean(now, SENTENCE), SafeText::clean(next, SENTENCE));
         if self.breath.take(now.as_str().len() + next.as_str().len()) != Breathes::Says {
             return;

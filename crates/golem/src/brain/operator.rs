@@ -17,8 +17,8 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use crate::agent_api::{ACTION_KINDS, AGENT_TOOLS, ActionKind, AgentSession, AgentTool, QUERIES, Query};
 use crate::life::Voice;
-use crate::pi::{ACTION_KINDS, ActionKind, PI_TOOLS, PiSession, PiTool, QUERIES, Query};
 use crate::scenario::ACT;
 use bardo_base::fabric::{EventKind, GolemNow, GolemThought};
 use bardo_base::text::{SafeText, nearest};
@@ -44,20 +44,20 @@ pub(crate) enum Wish {
 
 impl Wish {
     /// Parses a request; `None` if the text is not a command.
-    pub(crate) fn of(said: &str, pi: &PiSession) -> Option<Self> {
+    pub(crate) fn of(said: &str, agent: &AgentSession) -> Option<Self> {
         match said.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["playbook", "changes"] => return Some(Self::Changes),
             ["playbook", "undo", number] => return Some(Self::Undo((*number).to_owned())),
             _ => {}
         }
-        let plain = command(said, |tool| pi.schema_of(tool)).or_else(|| short(said));
+        let plain = command(said, |tool| agent.schema_of(tool)).or_else(|| short(said));
         plain.map(|(tool, params)| Self::Tool(tool, params))
     }
 
     /// Parses a request beside a brain. Text that begins like advice belongs to the brain and returns `None`.
-    pub(crate) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
+    pub(crate) fn beside_a_brain(said: &str, agent: &AgentSession) -> Option<Self> {
         let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-        Self::of(said, pi).filter(|wish| match wish {
+        Self::of(said, agent).filter(|wish| match wish {
             // With more words behind it, `halt` may be advice about one thing, so it must not halt everything.
             Self::Tool(..) if first == "halt" => said.split_whitespace().count() == 1,
             Self::Tool(..) => !matches!(first.as_str(), "remember" | "playbook"),
@@ -66,20 +66,20 @@ impl Wish {
     }
 
     /// Carries out the request and returns its outcome as a sentence.
-    pub(crate) async fn carry_out(self, said: &SafeText, pi: &PiSession, voice: &Voice) -> String {
+    pub(crate) async fn carry_out(self, said: &SafeText, agent: &AgentSession, voice: &Voice) -> String {
         let (tool, params) = match self {
-            Self::Changes => return changes(pi),
-            Self::Undo(number) => return undo(pi, &number).await,
+            Self::Changes => return changes(agent),
+            Self::Undo(number) => return undo(agent, &number).await,
             Self::Tool(tool, params) => (tool, params),
         };
-        let pi = &pi.for_operator();
+        let agent = &agent.for_operator();
         // The call now comes from the operator, so its delegation replaces that of the last scenario step.
         let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
-        let delegation = concrete(tool, kind).map(|acts| pi.delegation(acts)).unwrap_or_default();
+        let delegation = concrete(tool, kind).map(|acts| agent.delegation(acts)).unwrap_or_default();
         let now = SafeText::clean(&format!("Doing what you asked: {said}"), SAID);
         let now = GolemNow { now, next: SafeText::clean("", 1), step: None, delegation };
         voice.say(EventKind::GolemNow(now));
-        let response = if tool == ACT { act(pi, params).await.0 } else { pi.call(tool, params).await };
+        let response = if tool == ACT { act(agent, params).await.0 } else { agent.call(tool, params).await };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
         format!("You said: {said}. {}", told.unwrap_or_else(|| "Done.".to_owned()))
     }
@@ -100,7 +100,7 @@ const SHORT: [(&str, &str); 8] = [
 /// Returns the answer to text that is not a command, with the known forms.
 pub(crate) fn not_understood(said: &str) -> String {
     let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-    let known = SHORT.iter().map(|(name, _)| *name).chain(PI_TOOLS.iter().map(|tool| tool.name));
+    let known = SHORT.iter().map(|(name, _)| *name).chain(AGENT_TOOLS.iter().map(|tool| tool.name));
     let said = SafeText::clean(said, MAX_QUOTED);
     // If the first word is known, its own form is more helpful than the whole list.
     let meant = SHORT.iter().find(|(name, _)| *name == first).or_else(|| {
@@ -116,11 +116,11 @@ pub(crate) fn not_understood(said: &str) -> String {
 
 /// Previews an action, and commits it if the preview succeeds. Returns the response, and whether it comes from the
 /// commit.
-pub(crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
-    let previewed = pi.call("preview_action", params).await;
+pub(crate) async fn act(agent: &AgentSession, params: Value) -> (ToolResponse, bool) {
+    let previewed = agent.call("preview_action", params).await;
     let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
     let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
-    let response = pi.call("commit_action", permit).await;
+    let response = agent.call("commit_action", permit).await;
     (response, true)
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn act(pi: &PiSession, params: Value) -> (ToolResponse, bool) {
 /// all other messages go to the brain.
 pub(crate) struct Hearing {
     words: mpsc::Receiver<SafeText>,
-    pi: PiSession,
+    agent: AgentSession,
     under_way: UnderWay,
 }
 
@@ -160,21 +160,21 @@ impl UnderWay {
 impl Hearing {
     /// Creates a receiver for these messages. Offers opened by the operator's commands belong to the operator, not to
     /// the brain.
-    pub(crate) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
-        Self { words, pi: pi.for_operator(), under_way: UnderWay::none(voice) }
+    pub(crate) fn of(words: mpsc::Receiver<SafeText>, agent: &AgentSession, voice: &Voice) -> Self {
+        Self { words, agent: agent.for_operator(), under_way: UnderWay::none(voice) }
     }
 
     /// Receives messages forever.
     pub(crate) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
-        let Self { words, pi, under_way } = self;
+        let Self { words, agent, under_way } = self;
         loop {
             tokio::select! {
                 said = words.recv(), if !words.is_closed() || !words.is_empty() => {
                     let Some(said) = said else { continue };
-                    match Wish::beside_a_brain(said.as_str(), pi) {
+                    match Wish::beside_a_brain(said.as_str(), agent) {
                         Some(wish) => {
-                            let (pi, voice) = (pi.clone(), under_way.voice.clone());
-                            let doing = async move { wish.carry_out(&said, &pi, &voice).await };
+                            let (agent, voice) = (agent.clone(), under_way.voice.clone());
+                            let doing = async move { wish.carry_out(&said, &agent, &voice).await };
                             under_way.running.push(Box::pin(doing));
                         }
                         None if brain.try_send(said).is_err() => {
@@ -196,8 +196,8 @@ impl Hearing {
     }
 }
 
-fn changes(pi: &PiSession) -> String {
-    let told = match pi.papers().deltas(pi.memory()) {
+fn changes(agent: &AgentSession) -> String {
+    let told = match agent.documents().deltas(agent.memory()) {
         Err(error) => return format!("I cannot read the changes: {error}."),
         Ok(deltas) => deltas.into_iter().take(5).map(|one| {
             let undone = if one.undone { ", undone" } else { "" };
@@ -208,10 +208,10 @@ fn changes(pi: &PiSession) -> String {
     if told.is_empty() { "I have changed nothing.".to_owned() } else { told.join("; ") }
 }
 
-async fn undo(pi: &PiSession, number: &str) -> String {
+async fn undo(agent: &AgentSession, number: &str) -> String {
     match number.parse() {
         Err(_) => format!("`{number}` is not the number of a change."),
-        Ok(delta) => match pi.undo_directive(delta).await {
+        Ok(delta) => match agent.undo_directive(delta).await {
             Ok(undone) => format!("Change {delta} of \"{}\" was undone.", undone.section),
             Err(error) => format!("Change {delta} was not undone: {}.", error.message()),
         },
@@ -247,12 +247,12 @@ pub fn commands() -> Vec<PromptCommand> {
             _ => Vec::new(),
         },
     };
-    let eight = PI_TOOLS.iter().map(|tool| command(tool.name, tool.description, tool.schema()));
-    let preview = PI_TOOLS.iter().find(|tool| tool.name == "preview_action");
+    let eight = AGENT_TOOLS.iter().map(|tool| command(tool.name, tool.description, tool.schema()));
+    let preview = AGENT_TOOLS.iter().find(|tool| tool.name == "preview_action");
     let act = command(
         ACT,
         "preview an action and commit it if nothing blocks it",
-        preview.map_or(Value::Null, PiTool::schema),
+        preview.map_or(Value::Null, AgentTool::schema),
     );
     eight.chain([act]).collect()
 }
@@ -271,8 +271,8 @@ pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
 pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'static str, Value)> {
     let mut words = words(said).into_iter();
     let first = words.next()?;
-    let name = PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]).find(|name| *name == first.text)?;
-    let own = match PI_TOOLS.iter().find(|tool| tool.name == name).or(PI_TOOLS.first()) {
+    let name = AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]).find(|name| *name == first.text)?;
+    let own = match AGENT_TOOLS.iter().find(|tool| tool.name == name).or(AGENT_TOOLS.first()) {
         Some(tool) => tool.schema(),
         None => Value::Null,
     };
@@ -424,7 +424,7 @@ mod tests {
     fn a_console_is_told_every_command_and_every_kind() {
         let told = commands();
         let names: Vec<&str> = told.iter().map(|command| command.name.as_str()).collect();
-        assert_eq!(names, PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]).collect::<Vec<_>>());
+        assert_eq!(names, AGENT_TOOLS.iter().map(|tool| tool.name).chain([ACT]).collect::<Vec<_>>());
         for command in &told {
             for kind in &command.kinds {
                 let tool = concrete(command.name.as_str(), kind.name.as_str());

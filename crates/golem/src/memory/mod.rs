@@ -5,17 +5,17 @@
 //! | `episode` | past writes: expected, actual, difference, lesson |
 //! | `ends` | late outcomes of open writes |
 //! | `soft` | adjustments that past trades may make to the next one |
-//! | `papers` | PLAYBOOK.md and STRATEGY.md |
+//! | `documents` | PLAYBOOK.md and STRATEGY.md |
 //!
 //! Any text in here may come from outside. It is cleaned on entry, returned as text, and decides nothing. Only measured
 //! figures adjust anything, and only tunable parameters.
 
-mod ends;
+mod documents;
 mod episode;
-mod papers;
-mod soft;
+mod outcomes;
 #[cfg(test)]
 mod tests;
+mod tuning;
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
@@ -26,9 +26,9 @@ use bardo_base::text::SafeText;
 use bardo_base::units::Usd;
 use bardo_store::{Migrations, Store, StoreError};
 
+pub use documents::{Authority, Delta, DocumentError, Documents, Passage, network_key};
 pub use episode::{Episode, Outcome, Topic, reflect};
-pub use papers::{Authority, Delta, PaperError, Papers, Passage, network_key};
-pub use soft::{Softened, soften};
+pub use tuning::{Softened, soften};
 
 /// Migrations of the memory's tables.
 pub const MIGRATIONS: Migrations = Migrations {
@@ -226,10 +226,10 @@ impl Memory {
     /// `STORE_UNAVAILABLE` if the database cannot be read or written.
     pub async fn hear_of_ends(&self, now: u64) -> Result<usize, ToolError> {
         let golem_id = self.golem_id.to_string();
-        let ends = self.store.read(|connection| ends::known(connection, &golem_id)).map_err(unavailable)?;
+        let ends = self.store.read(|connection| outcomes::known(connection, &golem_id)).map_err(unavailable)?;
         let known = ends.len();
         if known > 0 {
-            let noted = self.store.write(move |transaction| ends::note(transaction, &golem_id, now, &ends));
+            let noted = self.store.write(move |transaction| outcomes::note(transaction, &golem_id, now, &ends));
             noted.await.map_err(unavailable)?;
         }
         Ok(known)
@@ -421,11 +421,11 @@ fn index(transaction: &Transaction<'_>, golem_id: &str, kind: Kind, id: i64, tex
     Ok(())
 }
 
-/// Derives an insight from the last episodes of a topic, if there are at least [`soft::ENOUGH`], and a heuristic where
+/// Derives an insight from the last episodes of a topic, if there are at least [`tuning::ENOUGH`], and a heuristic where
 /// one follows from it.
 fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) -> Result<(), StoreError> {
-    let last = Episode::alike(transaction, golem_id, topic, soft::LOOKED_AT)?;
-    if last.len() < soft::ENOUGH {
+    let last = Episode::alike(transaction, golem_id, topic, tuning::LOOKED_AT)?;
+    if last.len() < tuning::ENOUGH {
         return Ok(());
     }
     let done = last.iter().filter(|one| one.outcome == Outcome::Done).count();
@@ -433,7 +433,7 @@ fn learn(transaction: &Transaction<'_>, golem_id: &str, topic: &Topic, at: u64) 
     let worst = slipped.iter().max().map_or(String::new(), |worst| format!(", at worst {worst} bps under the quote"));
     let insight = format!("{topic}: {done} of the last {} succeeded{worst}", last.len());
     note(transaction, golem_id, Kind::Insight, topic, at, &insight)?;
-    if let Some(advice) = soft::advice(&last) {
+    if let Some(advice) = tuning::advice(&last) {
         note(transaction, golem_id, Kind::Heuristic, topic, at, &format!("{topic}: {advice}"))?;
     }
     Ok(())

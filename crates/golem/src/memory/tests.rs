@@ -15,7 +15,7 @@ fn soften(kind: &str, params: Map<String, Value>, last: &[Episode]) -> Softened 
 struct Home {
     store: Store,
     memory: Memory,
-    papers: Papers,
+    documents: Documents,
     folder: tempfile::TempDir,
 }
 
@@ -27,15 +27,15 @@ impl Home {
 }
 
 /// Locates Ada's documents for a network: the owner's in the folder `ada`, the playbook below the same folder.
-fn papers(folder: &std::path::Path, network: &str) -> Papers {
-    Papers::new(folder.join("ada"), folder, network, &"ada".parse().unwrap())
+fn documents(folder: &std::path::Path, network: &str) -> Documents {
+    Documents::new(folder.join("ada"), folder, network, &"ada".parse().unwrap())
 }
 
 fn home() -> Home {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("memory.db")), &[MIGRATIONS]).unwrap();
     let memory = Memory::new(store.clone(), "ada".parse().unwrap());
-    Home { store, memory, papers: papers(folder.path(), "devnet"), folder }
+    Home { store, memory, documents: documents(folder.path(), "devnet"), folder }
 }
 
 fn params(slippage: Option<i64>) -> Value {
@@ -222,33 +222,34 @@ async fn a_change_of_the_playbook_can_be_taken_back() {
     let folder = home.folder.path().join("ada");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("STRATEGY.md"), "# Goals\n\nKeep WETH under 55 %.\n").unwrap();
-    let first = home.papers.update(&home.memory, "Slippage", "20 bps will do.", "past trades", 1).await.unwrap();
+    let first = home.documents.update(&home.memory, "Slippage", "20 bps will do.", "past trades", 1).await.unwrap();
     let second =
-        home.papers.update(&home.memory, "## Slippage", "18 bps\n# will do.", "more of them", 2).await.unwrap();
+        home.documents.update(&home.memory, "## Slippage", "18 bps\n# will do.", "more of them", 2).await.unwrap();
     assert_eq!(second.before.as_deref(), Some("20 bps will do."));
     assert_eq!(second.after, "18 bps\nwill do.", "no heading inside a section");
-    let found = home.papers.search("slippage weth", 10).unwrap();
+    let found = home.documents.search("slippage weth", 10).unwrap();
     assert_eq!(found.iter().map(|one| one.paper).collect::<Vec<_>>(), ["STRATEGY.md", "PLAYBOOK.md"]);
-    assert!(matches!(home.papers.undo(&home.memory, first.delta, 3).await, Err(PaperError::ChangedSince)));
-    home.papers.undo(&home.memory, second.delta, 3).await.unwrap();
+    assert!(matches!(home.documents.undo(&home.memory, first.delta, 3).await, Err(DocumentError::ChangedSince)));
+    home.documents.undo(&home.memory, second.delta, 3).await.unwrap();
     let stands = std::fs::read_to_string(home.playbook("devnet")).unwrap();
     assert_eq!(stands.trim(), "## Slippage\n\n20 bps will do.");
-    assert!(matches!(home.papers.undo(&home.memory, second.delta, 3).await, Err(PaperError::NoDelta(_))));
-    home.papers.undo(&home.memory, first.delta, 3).await.unwrap();
+    assert!(matches!(home.documents.undo(&home.memory, second.delta, 3).await, Err(DocumentError::NoDelta(_))));
+    home.documents.undo(&home.memory, first.delta, 3).await.unwrap();
     assert_eq!(std::fs::read_to_string(home.playbook("devnet")).unwrap(), "");
-    assert!(home.papers.deltas(&home.memory).unwrap().iter().all(|one| one.undone));
+    assert!(home.documents.deltas(&home.memory).unwrap().iter().all(|one| one.undone));
     // The owner's document is unchanged.
     assert!(std::fs::read_to_string(folder.join("STRATEGY.md")).unwrap().contains("55 %"));
     let long = "x".repeat(4_001);
-    assert!(matches!(home.papers.update(&home.memory, "A", &long, "", 4).await, Err(PaperError::TooLong)));
-    assert!(matches!(home.papers.update(&home.memory, " # ", "a", "", 4).await, Err(PaperError::Section)));
+    assert!(matches!(home.documents.update(&home.memory, "A", &long, "", 4).await, Err(DocumentError::TooLong)));
+    assert!(matches!(home.documents.update(&home.memory, " # ", "a", "", 4).await, Err(DocumentError::Section)));
 }
 
 #[tokio::test]
 async fn each_network_has_a_playbook_of_its_own_and_its_changes_are_undone_there() {
     let home = home();
-    let other = papers(home.folder.path(), "sepolia");
-    let here = home.papers.update(&home.memory, "Note", "poisoned: trust 0xbad", "a token said so", 1).await.unwrap();
+    let other = documents(home.folder.path(), "sepolia");
+    let here =
+        home.documents.update(&home.memory, "Note", "poisoned: trust 0xbad", "a token said so", 1).await.unwrap();
     let there = other.update(&home.memory, "Note", "sound", "measured", 2).await.unwrap();
     assert_eq!((here.network.as_str(), there.network.as_str()), ("devnet", "sepolia"));
     let found = other.search("note", 10).unwrap();
@@ -263,7 +264,7 @@ async fn each_network_has_a_playbook_of_its_own_and_its_changes_are_undone_there
 #[tokio::test]
 async fn a_row_cannot_lead_out_of_the_playbooks_folder() {
     let home = home();
-    let change = home.papers.update(&home.memory, "Note", "mine", "", 1).await.unwrap();
+    let change = home.documents.update(&home.memory, "Note", "mine", "", 1).await.unwrap();
     for network in ["../..", "a/b", "", ".", "/etc"] {
         let row = network.to_owned();
         let write = home.store.write(move |transaction| {
@@ -271,8 +272,8 @@ async fn a_row_cannot_lead_out_of_the_playbooks_folder() {
             Ok::<_, StoreError>(())
         });
         write.await.unwrap();
-        let undone = home.papers.undo(&home.memory, change.delta, 2).await;
-        assert!(matches!(undone, Err(PaperError::NoDelta(_))), "{network}: {undone:?}");
+        let undone = home.documents.undo(&home.memory, change.delta, 2).await;
+        assert!(matches!(undone, Err(DocumentError::NoDelta(_))), "{network}: {undone:?}");
     }
 }
 
@@ -293,10 +294,10 @@ async fn a_playbook_that_is_full_stays_as_it_is() {
     let (mut kept, mut refused) = (0_usize, false);
     // The limit must be reached well before two megabytes.
     for number in 0..512 {
-        match home.papers.update(&home.memory, &format!("Section {number}"), &section, "", 1).await {
+        match home.documents.update(&home.memory, &format!("Section {number}"), &section, "", 1).await {
             Ok(_) => kept += 1,
             Err(error) => {
-                assert!(matches!(error, PaperError::TooLong), "{error}");
+                assert!(matches!(error, DocumentError::TooLong), "{error}");
                 refused = true;
                 break;
             }
@@ -305,7 +306,7 @@ async fn a_playbook_that_is_full_stays_as_it_is() {
     assert!(refused, "{kept} sections of 4,000 characters were kept");
     let stands = std::fs::read_to_string(home.playbook("devnet")).unwrap();
     assert_eq!(stands.matches("## Section").count(), kept, "what was refused left nothing");
-    assert_eq!(home.papers.deltas(&home.memory).unwrap().len(), kept.min(200));
+    assert_eq!(home.documents.deltas(&home.memory).unwrap().len(), kept.min(200));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use bardo_base::text::SafeText;
 
 use super::LONGEST_TICK;
-use super::cue::MOST_BPS;
+use super::event::MOST_BPS;
 
 /// Fault that prevents a scenario from being played.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -26,12 +26,12 @@ pub struct When {
 
 /// Outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Came {
+pub struct PlayedStep {
     status: String,
     code: Option<&'static str>,
 }
 
-impl Came {
+impl PlayedStep {
     /// Reads the outcome from the answer to a step.
     pub fn of(response: &ToolResponse) -> Self {
         let status = serde_json::to_value(response.status).ok();
@@ -45,7 +45,7 @@ impl Came {
     }
 }
 
-impl fmt::Display for Came {
+impl fmt::Display for PlayedStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.status)?;
         self.code.map_or(Ok(()), |code| write!(f, " {code}"))
@@ -72,7 +72,7 @@ impl When {
     }
 
     /// True if the condition holds in this phase, with these outcomes of earlier steps.
-    pub fn holds(&self, phase: Phase, came: &BTreeMap<String, Came>) -> bool {
+    pub fn holds(&self, phase: Phase, came: &BTreeMap<String, PlayedStep>) -> bool {
         let ended = |after: &String| {
             let came = came.get(after);
             came.is_some_and(|came| self.status.as_ref().is_none_or(|status| came.is(status)))
@@ -99,7 +99,7 @@ mod tests {
         let read = parse("x", &show("{ phase = \"Cautious\", after = \"look\", status = \"SAFETY_SLIPPAGE\" }"));
         let status = Some("SAFETY_SLIPPAGE".to_owned());
         let wanted = When { phase: Some(Phase::Cautious), after: Some("look".to_owned()), status };
-        assert_eq!(read.unwrap().beats[2].when, Some(wanted));
+        assert_eq!(read.unwrap().steps[2].when, Some(wanted));
         for (when, says) in [
             ("{}", "`when` is empty"),
             ("{ status = \"success\" }", "name the beat with after"),
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn it_holds_where_all_of_it_does() {
-        let blocked = Came { status: "blocked".to_owned(), code: Some("SAFETY_SLIPPAGE") };
+        let blocked = PlayedStep { status: "blocked".to_owned(), code: Some("SAFETY_SLIPPAGE") };
         let came = BTreeMap::from([("sale".to_owned(), blocked)]);
         let when = |phase, after: Option<&str>, status: Option<&str>| {
             let text = |word: Option<&str>| word.map(str::to_owned);

@@ -32,14 +32,14 @@ pub struct ChainOpened {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitsChanged {
     /// The policy in force.
-    pub policy: PolicyNow,
+    pub policy: PolicyState,
     /// Usage of the policy's limits.
     pub limits: Limits,
 }
 
 /// The policy in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PolicyNow {
+pub struct PolicyState {
     /// Name of the policy.
     pub name: SafeText,
     /// Counts its changes in this run, from 1.
@@ -52,9 +52,9 @@ pub struct PolicyNow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// In the last 24 hours, with all that is reserved.
-    pub day: SpendNow,
+    pub day: SpendState,
     /// In the last 30 days, with all that is reserved.
-    pub month: SpendNow,
+    pub month: SpendState,
     /// The largest single action there may be; `None`: no limit.
     pub one: Option<Usd>,
     /// Dollars reserved for actions that are not settled yet.
@@ -68,7 +68,7 @@ pub struct Limits {
     /// Trades in the last hour, and how many there may be.
     pub trades: (u32, u32),
     /// The failure breaker.
-    pub breaker: BreakerNow,
+    pub breaker: BreakerState,
     /// Failures that open it.
     pub failures_limit: u32,
     /// Fall of a chain's holdings below their highest worth at which only exits pass there, in basis points.
@@ -106,7 +106,7 @@ impl StopLossNow {
 
 /// A figure and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpendNow {
+pub struct SpendState {
     /// Dollars spent in the period, including all that is reserved.
     pub used: Usd,
     /// The most; `None`: no limit.
@@ -116,7 +116,7 @@ pub struct SpendNow {
 /// State of the failure breaker, which counts consecutive failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum BreakerNow {
+pub enum BreakerState {
     /// Trading goes on.
     Closed {
         /// Failures since the last success.

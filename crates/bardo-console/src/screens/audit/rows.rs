@@ -2,10 +2,10 @@
 
 use super::super::Known;
 use crate::format::{dollars, short_address, short_hash, time_of_day};
-use crate::pen::{Piece, pieces_width};
+use crate::painter::{StyledText, styled_width};
+use crate::state::call_details::{named, word};
 use crate::state::feed::CallSeen;
 use crate::state::line::chain_words;
-use crate::state::story::{named, word};
 use crate::state::trail;
 use crate::theme::Role;
 use crate::widgets::decision::{question_brief, question_line};
@@ -13,7 +13,7 @@ use crate::widgets::figure::{left as time_left, readable};
 use crate::widgets::words::outcome_words;
 use bardo_base::fabric::ApprovalOutcome;
 use bardo_base::text::{SafeText, width};
-use bardo_session::handle::{AuditEntry, GrantNow};
+use bardo_session::handle::{AuditEntry, GrantState};
 use bardo_session::questions::{Question, QuestionKey};
 
 /// Minimum width of a standing approval's scope, in columns.
@@ -57,7 +57,7 @@ impl Told {
 }
 
 /// Left and right end of a row.
-pub(super) type Ends = (Vec<Piece>, Vec<Piece>);
+pub(super) type Ends = (Vec<StyledText>, Vec<StyledText>);
 
 pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
     let none = ApprovalOutcome::Withdrawn;
@@ -65,7 +65,7 @@ pub(super) fn outcome(call: &CallSeen) -> (&'static str, Role) {
 }
 
 /// Row of a standing approval, `room` columns wide: its scope, and how much of it is used.
-pub(super) fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> Ends {
+pub(super) fn grant_row(grant: &GrantState, known: &Known<'_>, room: usize) -> Ends {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
     let chain = chain_words(grant.chain_id, &known.feed.chains);
     let own = known.snapshot.and_then(|snapshot| snapshot.account);
@@ -129,7 +129,7 @@ pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
 /// stays.
 pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) -> Ends {
     let (mut left, right) = question_line(question, known.live(), room);
-    if pieces_width(&left) + pieces_width(&right) > room
+    if styled_width(&left) + styled_width(&right) > room
         && let Some((words, _)) = left.first_mut()
     {
         *words = question_brief(question);

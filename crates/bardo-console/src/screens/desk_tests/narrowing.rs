@@ -91,8 +91,8 @@ fn what_is_held_and_has_no_line_is_counted_above_the_others() {
 fn an_exact_allowance_of_permit2_says_whether_an_order_needs_it() {
     let mut world = world();
     let rows = &mut world.snapshot.allowances.rows;
-    let exact = bardo_session::handle::AllowanceNow { through_permit2: false, expires_at: None, ..rows[0].clone() };
-    let promised = |raw: Option<u64>| bardo_session::handle::AllowanceNow {
+    let exact = bardo_session::handle::AllowanceState { through_permit2: false, expires_at: None, ..rows[0].clone() };
+    let promised = |raw: Option<u64>| bardo_session::handle::AllowanceState {
         promised: raw.map(alloy_primitives::U256::from),
         ..exact.clone()
     };

@@ -20,8 +20,8 @@ use bardo_base::id::{CallId, GolemId, PermitId};
 use bardo_base::model::{CapabilityTier, Category, Phase};
 use bardo_base::units::TokenAmount;
 use bardo_session::handle::{
-    AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, GrantNow, Holding, PolicyNow, Ready, SilentToken, Snapshot,
-    ToolInfo,
+    AllowanceState, AllowancesState, AuditEntry, ChainHoldings, GrantState, Holding, PolicyState, Ready, SilentToken,
+    Snapshot, ToolInfo,
 };
 use bardo_session::questions::{About, Question};
 
@@ -146,7 +146,7 @@ fn world_of(words: Words<'_>) -> World {
     for at in 0..60 {
         feed.equity.push_back((START_MILLIS - 600_000 + at * 10_000, format!("253{at:02}.25").parse().unwrap()));
     }
-    let allowance = |symbol: &str, seed, unlimited| AllowanceNow {
+    let allowance = |symbol: &str, seed, unlimited| AllowanceState {
         chain: safe("ethereum"),
         chain_id: 31_337,
         symbol: safe(symbol),
@@ -166,7 +166,7 @@ fn world_of(words: Words<'_>) -> World {
         account: Some(Address::repeat_byte(0xf3)),
         paper: false,
         phase: Phase::Cautious,
-        policy: PolicyNow { name: safe("demo"), version: 3, hash: B256::ZERO },
+        policy: PolicyState { name: safe("demo"), version: 3, hash: B256::ZERO },
         limits: None,
         fault: None,
         stop: None,
@@ -190,7 +190,7 @@ fn world_of(words: Words<'_>) -> World {
         }],
         equity: Some("25310.42".parse().unwrap()),
         all_priced: false,
-        allowances: AllowancesNow {
+        allowances: AllowancesState {
             rows: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
             silent: vec![SilentToken {
                 chain: safe("ethereum"),
@@ -266,8 +266,8 @@ pub(super) fn world() -> World {
 }
 
 /// Three standing approvals: one hardly used, one nearly used up, and one of which only the rest is known.
-fn grants(words: Words<'_>) -> Vec<GrantNow> {
-    let grant = |number, left: &str, granted: Option<&str>| GrantNow {
+fn grants(words: Words<'_>) -> Vec<GrantState> {
+    let grant = |number, left: &str, granted: Option<&str>| GrantState {
         number,
         golem_id: "ada".parse().unwrap(),
         tool: safe("uniswap_execute_swap"),

@@ -9,7 +9,7 @@ use golem::golem;
 
 use super::{Keys, Panel, inside, nothing};
 use crate::format::{age, amount, dollars, whole_dollars, whole_percents};
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::Known;
 use crate::state::away::Summary;
 use crate::state::feed::Standing;
@@ -22,7 +22,7 @@ use crate::widgets::paint::{Row, cut, wrapped};
 use crate::widgets::words;
 use bardo_base::text::{SafeText, fit, width};
 use bardo_base::units::{Rounding, Usd};
-use bardo_session::handle::{BreakerNow, Limits, SpendNow};
+use bardo_session::handle::{BreakerState, Limits, SpendState};
 use bardo_session::market::Money;
 use bardo_session::questions::Question;
 
@@ -91,58 +91,58 @@ pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option
 }
 
 /// Draws the left column.
-pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
+pub(super) fn draw(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
     for (at, place) in places(known, area) {
         match at {
-            0 => golem(pen, known, place),
-            QUESTIONS => questions(pen, known, place, keys),
-            2 => limits(pen, known, place, keys.panel == Panel::Limits),
-            3 => holding(pen, known, place, keys.panel == Panel::Holding),
-            4 => thinking(pen, known, place, keys.panel == Panel::Thoughts),
-            _ => meanwhile(pen, known, place),
+            0 => golem(painter, known, place),
+            QUESTIONS => questions(painter, known, place, keys),
+            2 => limits(painter, known, place, keys.panel == Panel::Limits),
+            3 => holding(painter, known, place, keys.panel == Panel::Holding),
+            4 => thinking(painter, known, place, keys.panel == Panel::Thoughts),
+            _ => meanwhile(painter, known, place),
         }
     }
 }
 
-fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, focus: bool) -> Rect {
+fn frame(painter: &mut Painter<'_>, area: Rect, title: &str, focus: bool) -> Rect {
     let border = if focus { Role::BorderFocus } else { Role::Border };
-    pen.frame(area, &[(title.to_owned(), Role::Title)], &[], border);
+    painter.frame(area, &[(title.to_owned(), Role::Title)], &[], border);
     let inner = inside(area);
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
+pub(super) fn questions(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
     let at_keys = if keys.panel == Panel::Waiting { keys.question } else { 0 };
     let title = match known.questions.len() {
         0 => "Waiting for you".to_owned(),
         many => format!("Waiting for you {many}"),
     };
-    let inner = frame(pen, area, &title, keys.panel == Panel::Waiting);
+    let inner = frame(painter, area, &title, keys.panel == Panel::Waiting);
     if known.questions.is_empty() {
-        return nothing(pen, inner, "nothing: all within limits");
+        return nothing(painter, inner, "nothing: all within limits");
     }
     let mut y = 0;
     for (at, one) in known.questions.iter().enumerate() {
         if y >= inner.height {
             break;
         }
-        brief(pen, known, line(inner, y), at, at == at_keys, one);
+        brief(painter, known, line(inner, y), at, at == at_keys, one);
         y += 1;
         let room = usize::from(inner.width).saturating_sub(4);
         if let (Some(words), true) = (second_line(one, room), y < inner.height) {
-            let late: Vec<Piece> = match one.ends_at {
+            let late: Vec<StyledText> = match one.ends_at {
                 None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
                 _ => Vec::new(),
             };
             let words = fit(&words, room).into_owned();
-            pen.row(line(inner, y), &[(format!("    {words}"), Role::TextDim)], &late);
+            painter.row(line(inner, y), &[(format!("    {words}"), Role::TextDim)], &late);
             y += 1;
         }
     }
     let hidden = known.questions.len().saturating_sub(usize::from(inner.height).div_ceil(2));
     if hidden > 0 && inner.height > 0 {
         let words = format!("… {hidden} more: a, then n");
-        pen.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
+        painter.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
     }
 }
 
@@ -155,28 +155,35 @@ fn second_line(one: &Question, room: usize) -> Option<String> {
 }
 
 /// Draws an approval request in a narrow line: description, whole dollars and time left. The figures are never cut.
-fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
+fn brief(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
     // A request without a deadline says so in its second line, because the first has no room for it.
     let (_, right) = question_line(one, known.live(), area.width.into());
     let right = if one.ends_at.is_some() { right } else { Vec::new() };
     let mark = if here { "▸" } else { " " };
     let first = format!("{mark}{} ", at + 1);
     let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
-    let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + pieces_width(&right) + 1);
+    let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + styled_width(&right) + 1);
     let title = fit(&question_brief(one), room).into_owned();
-    pen.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
+    painter.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
 }
 
 /// Draws an approval request in one line, with its reason beside it where there is room.
-pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
+pub(super) fn question(
+    painter: &mut Painter<'_>,
+    known: &Known<'_>,
+    area: Rect,
+    at: usize,
+    one: &Question,
+    reason: bool,
+) {
     let (mut left, right) = question_line(one, known.live(), area.width.into());
     let mark = if at == 0 { "▸" } else { " " };
     let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
-    let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
+    let mut room = usize::from(area.width).saturating_sub(4 + styled_width(&right));
     // The reason matters more than the figures of the request, so the description is shortened first.
     let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why, 0));
     let brief = question_brief(one);
-    let crowded = why.is_some_and(|why| pieces_width(&left) + width(&why) + 4 > room);
+    let crowded = why.is_some_and(|why| styled_width(&left) + width(&why) + 4 > room);
     if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
         *title = brief;
     }
@@ -194,7 +201,7 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
         let words = readable(&words::reason_in(why, room), 2);
         pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
     }
-    pen.row(area, &pieces, &right);
+    painter.row(area, &pieces, &right);
 }
 
 /// Amount in whole cents, for a gauge.
@@ -202,7 +209,7 @@ fn scaled(value: Usd) -> Option<u128> {
     value.scaled(2, Rounding::Down)
 }
 
-fn spend_gauge(label: &str, now: SpendNow) -> Gauge {
+fn spend_gauge(label: &str, now: SpendState) -> Gauge {
     let level = now.limit.and_then(|limit| Some((scaled(now.used)?, scaled(limit)?)));
     let words = match now.limit {
         Some(limit) => format!("{}/{}", whole_dollars(now.used), whole_dollars(limit)),
@@ -227,36 +234,40 @@ fn limit_gauges(limits: &Limits) -> [Gauge; 2] {
     [spend_gauge("today", limits.day), calls]
 }
 
-fn breaker_words(limits: &Limits, now: u64) -> Piece {
+fn breaker_words(limits: &Limits, now: u64) -> StyledText {
     match limits.breaker {
-        BreakerNow::Closed { .. } => ("closed".to_owned(), Role::Text),
-        BreakerNow::Open { until, .. } => (format!("OPEN {}", age(until.saturating_sub(now) / 1000)), Role::StateBad),
-        BreakerNow::OneTrial => ("one trial allowed".to_owned(), Role::StateCare),
+        BreakerState::Closed { .. } => ("closed".to_owned(), Role::Text),
+        BreakerState::Open { until, .. } => (format!("OPEN {}", age(until.saturating_sub(now) / 1000)), Role::StateBad),
+        BreakerState::OneTrial => ("one trial allowed".to_owned(), Role::StateCare),
     }
 }
 
-pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+pub(super) fn limits(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
     let title = known
         .policy()
         .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
-    let inner = frame(pen, area, &title, focus);
+    let inner = frame(painter, area, &title, focus);
     let Some(limits) = known.limits() else {
         return match known.snapshot {
             Some(snapshot) => {
                 let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
-                pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
+                painter.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
             }
-            None => nothing(pen, inner, unknown_words(known)),
+            None => nothing(painter, inner, unknown_words(known)),
         };
     };
     let [day, calls] = limit_gauges(limits);
-    gauge::draw(&day, pen, line(inner, 0), 7);
-    pen.row(line(inner, 1), &[("one action".to_owned(), Role::TextDim)], &[(one_words(limits, "up to"), Role::Text)]);
-    gauge::draw(&calls, pen, line(inner, 2), 7);
+    gauge::draw(&day, painter, line(inner, 0), 7);
+    painter.row(
+        line(inner, 1),
+        &[("one action".to_owned(), Role::TextDim)],
+        &[(one_words(limits, "up to"), Role::Text)],
+    );
+    gauge::draw(&calls, painter, line(inner, 2), 7);
     let (words, role) = breaker_words(limits, known.now_millis);
     let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
     let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
-    pen.row(line(inner, 3), &left, &right);
+    painter.row(line(inner, 3), &left, &right);
     // A recording has no list of standing approvals.
     let Some(snapshot) = known.snapshot else { return };
     let grants = |many: String, role| [("standing approvals  ".to_owned(), Role::TextDim), (many, role)];
@@ -265,7 +276,7 @@ pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bo
         (None, 0) => (grants("none".to_owned(), Role::Text), ""),
         (None, many) => (grants(many.to_string(), Role::StateCare), "5 lists"),
     };
-    pen.row(line(inner, 4), &last, &[(key.to_owned(), Role::TextDim)]);
+    painter.row(line(inner, 4), &last, &[(key.to_owned(), Role::TextDim)]);
 }
 
 /// Placeholder for an unknown value: a recording never has it, a session does not have it yet.
@@ -277,9 +288,9 @@ const fn unknown_words(known: &Known<'_>) -> &'static str {
 }
 
 /// Draws all limits in one line.
-pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn limit_line(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let Some(limits) = known.limits() else {
-        return nothing(pen, area, &format!("Limits {}", unknown_words(known)));
+        return nothing(painter, area, &format!("Limits {}", unknown_words(known)));
     };
     let mut pieces = Vec::new();
     for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
@@ -300,7 +311,7 @@ pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let (words, role) = breaker_words(limits, known.now_millis);
     pieces.push(("breaker ".to_owned(), Role::TextDim));
     pieces.push((if role == Role::Text { "ok".to_owned() } else { words }, role));
-    pen.pieces(area, &cut(&pieces, usize::from(area.width)));
+    painter.pieces(area, &cut(&pieces, usize::from(area.width)));
 }
 
 /// Symbol, amount and dollar value of each holding over all chains, largest value first.
@@ -374,11 +385,11 @@ fn holding_count(known: &Known<'_>) -> usize {
     held.count() + on_its_way(known).len()
 }
 
-pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
-    let inner = frame(pen, area, "Holding, confirmed", focus);
+pub(super) fn holding(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let inner = frame(painter, area, "Holding, confirmed", focus);
     let rows = holding_lines(known);
     if rows.is_empty() {
-        return nothing(pen, inner, if known.replayed() { unknown_words(known) } else { "loading…" });
+        return nothing(painter, inner, if known.replayed() { unknown_words(known) } else { "loading…" });
     }
     let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
     let worths = rows.iter().map(|row| match row {
@@ -393,31 +404,31 @@ pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: b
             HoldingLine::Held(symbol, held, value) => (symbol, held, value),
             HoldingLine::OnItsWay(words) => {
                 let left = [(format!("{:<9} ", ""), Role::Text), (words.clone(), Role::StateCare)];
-                pen.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
+                painter.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
                 continue;
             }
         };
         let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
         let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
         // The value is rounded to whole dollars if cents do not fit.
-        let room = usize::from(inner.width).saturating_sub(pieces_width(&left) + width(&share) + 1);
+        let room = usize::from(inner.width).saturating_sub(styled_width(&left) + width(&share) + 1);
         let mut worth = value.map_or_else(|| "no price".to_owned(), dollars);
         if let Some(value) = value
             && width(&worth) > room
         {
             worth = whole_dollars(*value);
         }
-        pen.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
+        painter.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
     }
     if rows.len() > shown && inner.height > 0 {
         let words = format!("… {} more on screen 4", rows.len() - shown);
-        pen.pieces(line(inner, inner.height - 1), &[(words, Role::TextDim)]);
+        painter.pieces(line(inner, inner.height - 1), &[(words, Role::TextDim)]);
     }
 }
 
-pub(super) fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+pub(super) fn thinking(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
     let name = known.ready.map_or("The Golem", |ready| ready.name.as_str());
-    let inner = frame(pen, area, &format!("{name} thinks (agent's words)"), focus);
+    let inner = frame(painter, area, &format!("{name} thinks (agent's words)"), focus);
     let columns = usize::from(inner.width).saturating_sub(2);
     let mut rows: Vec<Row> = Vec::new();
     for thought in known.feed.thoughts.iter().rev() {
@@ -432,12 +443,12 @@ pub(super) fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: 
     for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
         let mut pieces = vec![("┆ ".to_owned(), Role::TextDim)];
         pieces.extend(row.left);
-        pen.pieces(line(inner, at), &pieces);
+        painter.pieces(line(inner, at), &pieces);
     }
 }
 
 /// Texts of an absence summary: title, trades with equity change and gas, failures, and phase changes.
-fn absence(away: &Summary) -> (String, Vec<Piece>, String, String) {
+fn absence(away: &Summary) -> (String, Vec<StyledText>, String, String) {
     let title = format!("While you were away {}", age(away.until.saturating_sub(away.since) / 1000));
     let counts = &away.counts;
     let change = away.equity.map(|(before, after)| match after.checked_sub(before) {
@@ -465,13 +476,13 @@ fn absence(away: &Summary) -> (String, Vec<Piece>, String, String) {
     (title, first, words, phases)
 }
 
-fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+fn meanwhile(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let Some(away) = known.away else { return };
     let (title, first, words, phases) = absence(away);
-    let inner = frame(pen, area, &title, false);
-    pen.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
-    pen.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
-    pen.row(
+    let inner = frame(painter, area, &title, false);
+    painter.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
+    painter.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
+    painter.row(
         line(inner, 2),
         &[(phases, Role::TextDim)],
         &[("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)],
@@ -479,14 +490,14 @@ fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
 }
 
 /// Draws the absence summary in two lines, for layouts without a panel.
-pub(super) fn absence_lines(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn absence_lines(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let Some(away) = known.away else { return };
     let (title, first, words, phases) = absence(away);
     let right = [("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)];
-    let room = usize::from(area.width).saturating_sub(pieces_width(&right) + 1);
+    let room = usize::from(area.width).saturating_sub(styled_width(&right) + 1);
     let mut left = vec![(format!("{title}  "), Role::StateCare)];
     left.extend(first);
-    pen.row(line(area, 0), &cut(&left, room), &right);
+    painter.row(line(area, 0), &cut(&left, room), &right);
     let second = [(words, Role::Text), (format!(" · {phases}"), Role::TextDim)];
-    pen.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
+    painter.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
 }

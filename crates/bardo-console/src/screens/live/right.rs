@@ -5,12 +5,12 @@ use rust_decimal::Decimal;
 
 use super::{Listing, Panel, inside, nothing, standing_role};
 use crate::format::{time_of_day, whole_dollars};
-use crate::pen::{Pen, Piece, line, pieces_width};
+use crate::painter::{Painter, StyledText, line, styled_width};
 use crate::screens::Known;
 use crate::screens::logs::role;
+use crate::state::call_details::named;
 use crate::state::feed::CallSeen;
 use crate::state::line::{Level, Line};
-use crate::state::story::named;
 use crate::theme::Role;
 use crate::widgets::chart::{self, ChartModel, Range};
 use crate::widgets::decision::WHOLE_GOLEM;
@@ -72,27 +72,27 @@ pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Place
 }
 
 pub(super) fn draw(
-    pen: &mut Pen<'_>,
+    painter: &mut Painter<'_>,
     known: &Known<'_>,
     places: &Places,
     listing: &Listing<'_>,
     range: Range,
     keys: Panel,
 ) {
-    now_and_next(pen, known, places.now);
-    activity(pen, known, places.activity, listing, keys == Panel::Activity);
+    now_and_next(painter, known, places.now);
+    activity(painter, known, places.activity, listing, keys == Panel::Activity);
     if places.price.height > 0 {
-        price_chart(pen, known, places.price, range, keys == Panel::Price);
-        equity_chart(pen, known, places.equity, range, keys == Panel::Equity);
+        price_chart(painter, known, places.price, range, keys == Panel::Price);
+        equity_chart(painter, known, places.equity, range, keys == Panel::Equity);
     }
-    framed_events(pen, known, places.events, keys == Panel::Events);
+    framed_events(painter, known, places.events, keys == Panel::Events);
 }
 
 /// Draws the newest event lines in a frame.
-pub(super) fn framed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+pub(super) fn framed_events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, focus: bool) {
     let right = [("l full log".to_owned(), Role::TextDim)];
-    pen.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
-    self::events(pen, known, inside(area));
+    painter.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
+    self::events(painter, known, inside(area));
 }
 
 const fn border(focus: bool) -> Role {
@@ -158,24 +158,24 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
     vec![first, second]
 }
 
-fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+fn now_and_next(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let room = usize::from(area.width).saturating_sub(12);
     let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
-    let asks: Vec<Piece> = asks.into_iter().collect();
-    pen.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
+    let asks: Vec<StyledText> = asks.into_iter().collect();
+    painter.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
     let inner = inside(area);
     let columns = usize::from(inner.width).saturating_sub(2);
     for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
         let place = line(inner, at);
         let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
-        pen.row(place, &row.left, &row.right);
+        painter.row(place, &row.left, &row.right);
     }
 }
 
 /// Draws the activity in a frame.
-pub(super) fn activity(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
-    pen.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
-    calls(pen, known, inside(area), listing);
+pub(super) fn activity(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
+    painter.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
+    calls(painter, known, inside(area), listing);
 }
 
 /// Areas of the calls by their index in the list: one line each. The selected call, else the newest open one, is a
@@ -211,53 +211,53 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
 }
 
 /// Draws the calls, newest first.
-pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+pub(super) fn calls(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
     if listing.calls.is_empty() {
         let all = known.feed.activity().next().is_none();
-        return nothing(pen, area, if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" });
+        return nothing(painter, area, if all { " nothing yet" } else { " nothing matches the filter; Esc clears it" });
     }
     for (place, rect) in call_places(area, listing) {
         if let Some(call) = listing.calls.get(place) {
-            call_row(pen, known, rect, call, listing);
+            call_row(painter, known, rect, call, listing);
         }
     }
 }
 
-fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
+fn call_row(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
     let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
-    pen.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
+    painter.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
     let margin = if area.width >= ROOMY { 2 } else { 1 };
     let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
     match &call.card {
-        Some(card) => widgets::draw_with(card, pen, place, known.moment(), listing.keys),
+        Some(card) => widgets::draw_with(card, painter, place, known.moment(), listing.keys),
         None => {
             let standing = call.standing();
             let (mark, words) = standing.mark();
-            let pieces: [Piece; 3] = [
+            let pieces: [StyledText; 3] = [
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
                 (format!("{mark} "), standing_role(standing)),
                 (format!("{} {words}", named(call)), Role::Text),
             ];
-            pen.pieces(place, &pieces);
+            painter.pieces(place, &pieces);
         }
     }
 }
 
-pub(super) fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
+pub(super) fn price_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
     let points = known.feed.prices.iter().copied().collect();
     let (marks, legend) = known.feed.trade_marks();
     let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
     let right = model.newest(known.moment());
     let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
-    pen.frame(area, &title, &right, border(focus));
-    chart::draw(&model, pen, roomy(area), known.moment());
+    painter.frame(area, &title, &right, border(focus));
+    chart::draw(&model, painter, roomy(area), known.moment());
 }
 
 /// Title of a chart with as much of its legend as fits: all of it, or its last part. The rest stays in `legend`.
-fn titled(title: String, legend: &mut String, right: &[Piece], columns: u16) -> Vec<Piece> {
+fn titled(title: String, legend: &mut String, right: &[StyledText], columns: u16) -> Vec<StyledText> {
     let mut pieces = vec![(title, Role::Title)];
     // Corners, dashes, and the blanks around both ends.
-    let taken = pieces_width(&pieces) + pieces_width(right) + 12;
+    let taken = styled_width(&pieces) + styled_width(right) + 12;
     let room = usize::from(columns).saturating_sub(taken);
     let (before, last) = legend.rsplit_once(" · ").unwrap_or(("", legend.as_str()));
     let (rest, shown) = match (width(legend.as_str()) <= room, width(last) <= room) {
@@ -278,12 +278,12 @@ fn roomy(area: Rect) -> Rect {
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
+pub(super) fn equity_chart(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
     let mut model = equity_model(known, range);
     let right = model.newest(known.moment());
     let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
-    pen.frame(area, &title, &right, border(focus));
-    chart::draw(&model, pen, roomy(area), known.moment());
+    painter.frame(area, &title, &right, border(focus));
+    chart::draw(&model, painter, roomy(area), known.moment());
 }
 
 /// Chart of the Golem's equity, with its trades marked and the level of its stop-loss in the legend.
@@ -324,29 +324,29 @@ fn stop_loss(vitals: &Vitals) -> Option<Usd> {
 }
 
 /// Draws the newest important event lines, two in one line where they fit.
-pub(super) fn packed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn packed_events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let mut lines = known.feed.lines_from(Level::Plain).peekable();
     for at in 0..area.height {
         let Some(one) = lines.next() else { return };
         let mut pieces = event_pieces(one);
         if let Some(other) = lines
-            .next_if(|other| pieces_width(&pieces) + 2 + pieces_width(&event_pieces(other)) <= usize::from(area.width))
+            .next_if(|other| styled_width(&pieces) + 2 + styled_width(&event_pieces(other)) <= usize::from(area.width))
         {
             pieces.push(("  ".to_owned(), Role::TextDim));
             pieces.extend(event_pieces(other));
         }
-        pen.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
+        painter.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
     }
 }
 
-fn event_pieces(one: &Line) -> Vec<Piece> {
+fn event_pieces(one: &Line) -> Vec<StyledText> {
     vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
 }
 
 /// Draws the newest important event lines.
-pub(super) fn events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn events(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
     for (at, one) in (0..area.height).zip(lines) {
-        pen.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
+        painter.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
     }
 }

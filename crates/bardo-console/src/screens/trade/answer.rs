@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::Known;
 use super::Trade;
 use crate::format::{amount as token_amount, dollars};
-use crate::pen::Pen;
+use crate::painter::Painter;
 use crate::theme::Role;
 use crate::widgets::figure::{left, readable, text};
 use crate::widgets::paint::{Row, rows, wrapped};
@@ -47,7 +47,7 @@ impl Trade {
         all
     }
 
-    pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+    pub(super) fn draw_answer(&self, known: &Known<'_>, painter: &mut Painter<'_>, area: Rect) {
         // The operator's own request goes on while the view is frozen.
         let now = known.live();
         let seen = self.done(known);
@@ -56,7 +56,7 @@ impl Trade {
             let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
             let keys = CardKeys { copy: !self.typing, explorer: !self.typing && sent, ..CardKeys::default() };
             let height = widgets::height_with(card, area.width, now, keys).min(area.height);
-            widgets::draw_with(card, pen, Rect { height, ..area }, now, keys);
+            widgets::draw_with(card, painter, Rect { height, ..area }, now, keys);
             return;
         }
         let mut below = area;
@@ -68,7 +68,7 @@ impl Trade {
             let room =
                 if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
             let height = wanted.min(room);
-            widgets::draw(quote, pen, Rect { height, ..area }, now);
+            widgets::draw(quote, painter, Rect { height, ..area }, now);
             below = super::super::list::stacked(area, height).1;
         }
         let body = match (&self.preview, self.previewing.is_some()) {
@@ -91,9 +91,9 @@ impl Trade {
             return;
         }
         let title = if self.writes(known) { "Simulated offer" } else { "Answer" };
-        pen.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
+        painter.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
         let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
-        rows(pen, inner, &wrapped(body, inner.width.into()));
+        rows(painter, inner, &wrapped(body, inner.width.into()));
     }
 }
 

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::super::form::Kind;
 use super::super::{Known, Wish};
 use super::Trade;
-use crate::pen::{Pen, Piece};
+use crate::painter::{Painter, StyledText};
 use crate::theme::Role;
 use bardo_base::text::width;
 use bardo_base::units::TokenAmount;
@@ -89,11 +89,11 @@ impl Trade {
         places
     }
 
-    pub(super) fn draw_choices(&self, known: &Known<'_>, pen: &mut Pen<'_>, line: Rect) {
+    pub(super) fn draw_choices(&self, known: &Known<'_>, painter: &mut Painter<'_>, line: Rect) {
         for (place, choice) in self.choice_places(known, line) {
-            let pieces: [Piece; 3] =
+            let pieces: [StyledText; 3] =
                 [("[".to_owned(), Role::TextDim), (choice, Role::Chart), ("]".to_owned(), Role::TextDim)];
-            pen.pieces(place, &pieces);
+            painter.pieces(place, &pieces);
         }
     }
 

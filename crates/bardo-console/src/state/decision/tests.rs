@@ -432,8 +432,8 @@ fn a_warning_in_other_words_is_read_again_before_an_approval() {
 fn whatever_is_more_than_a_figure_counts_as_worse_whoever_counts() {
     use crate::widgets::samples::question as sample;
     use bardo_base::fabric::CheckOutcome;
-    use bardo_session::questions::ActionAsked;
-    fn of(question: &mut Question) -> &mut ActionAsked {
+    use bardo_session::questions::ActionRequest;
+    fn of(question: &mut Question) -> &mut ActionRequest {
         match &mut question.about {
             About::Action(action) => action,
             other => panic!("{other:?}"),

@@ -342,9 +342,9 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
         press(&mut state, key);
         state
     };
-    let story = || {
+    let call_details = || {
         let mut state = console();
-        state.layers.push(Layer::Story(Box::new(Story::new(CallId::new(1)))));
+        state.layers.push(Layer::CallDetails(Box::new(CallDetails::new(CallId::new(1)))));
         state
     };
     // Each dialog with a key that would act in it.
@@ -353,7 +353,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
         (Context::Hold, after(control('x')), enter()),
         (Context::Quit, after(control('c')), Key::char('f')),
         (Context::Confirm, confirm(), Key::char('y')),
-        (Context::Story, story(), Key::char('j')),
+        (Context::CallDetails, call_details(), Key::char('j')),
     ];
     for (context, mut state, key) in dialogs {
         wait(&mut state, CALM);
@@ -374,7 +374,7 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
             let picked = match state.layers.last() {
                 Some(Layer::Decision(decision)) => decision.picked.is_some(),
                 Some(Layer::Quit { picked, .. } | Layer::Confirm { picked, .. }) => *picked,
-                Some(Layer::Hold { .. } | Layer::Story(_)) => false,
+                Some(Layer::Hold { .. } | Layer::CallDetails(_)) => false,
                 other => panic!("{context:?}: {other:?}"),
             };
             assert!(!picked, "{context:?}");
@@ -423,7 +423,7 @@ fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
 #[test]
 fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew() {
     let over: [(Layer, Key); 2] = [
-        (Layer::Story(Box::new(Story::new(CallId::new(1)))), Key::plain(KeyCode::Esc)),
+        (Layer::CallDetails(Box::new(CallDetails::new(CallId::new(1)))), Key::plain(KeyCode::Esc)),
         (Layer::Quit { since: 0, picked: false }, Key::plain(KeyCode::Esc)),
     ];
     for (layer, ends) in over {

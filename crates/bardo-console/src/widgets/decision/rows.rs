@@ -3,7 +3,7 @@
 
 use super::{DecisionModel, PLACES, TO_READ, cents, ids, ids_below, places};
 use crate::format::{grouped, time_of_day};
-use crate::pen::{Piece, pieces_width};
+use crate::painter::{StyledText, styled_width};
 use crate::state::decision::Decision;
 use crate::theme::Role;
 use crate::widgets::Moment;
@@ -14,7 +14,7 @@ use crate::widgets::words::{check_word, figure_of, policy_word, warning};
 use bardo_base::fabric::CheckOutcome;
 use bardo_base::model::Check;
 use bardo_base::text::{SafeText, width as width_of};
-use bardo_session::questions::{About, ActionAsked, Change, Part, PolicyAsked, PolicyChange, Question};
+use bardo_session::questions::{About, ActionRequest, Change, Part, PolicyChange, PolicyRequest, Question};
 
 fn section(rows: &mut Vec<Row>, words: String) {
     rows.push(Row::new(words, Role::Title));
@@ -78,7 +78,7 @@ pub(super) fn asked(question: &Question, places: usize) -> String {
     }
 }
 
-fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyAsked) {
+fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyRequest) {
     rows.push(Row::new("From ", Role::TextDim).then(policy.file.as_str(), Role::Dialog));
     for change in &policy.changes {
         let (mark, role) = if change.tighter { ("  ", Role::Dialog) } else { ("! ", Role::StateCare) };
@@ -128,7 +128,7 @@ fn balance_rows(rows: &mut Vec<Row>, changes: &[Change], places: usize) {
 }
 
 /// Rows of the balances that change, and of the arrival on another chain.
-fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool, places: usize) {
+fn change_rows(rows: &mut Vec<Row>, action: &ActionRequest, with_gas: bool, places: usize) {
     let changes: Vec<Change> = action.changes.iter().filter(|change| with_gas || !change.gas).cloned().collect();
     balance_rows(rows, &changes, places);
     let symbols = changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
@@ -147,7 +147,7 @@ fn change_rows(rows: &mut Vec<Row>, action: &ActionAsked, with_gas: bool, places
 }
 
 /// Rows of the allowances after the action.
-fn allowance_rows(rows: &mut Vec<Row>, action: &ActionAsked, places: usize) {
+fn allowance_rows(rows: &mut Vec<Row>, action: &ActionRequest, places: usize) {
     let short = |figure: &str| readable(figure, places);
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
@@ -188,7 +188,7 @@ fn at(millis: u64) -> String {
     time_of_day(millis / 1_000)
 }
 
-fn nothing_else_row(action: &ActionAsked) -> Row {
+fn nothing_else_row(action: &ActionRequest) -> Row {
     match &action.nothing_else {
         Ok(()) => Row::new("Nothing else moves ✓", Role::StateGood),
         // The same text is among the warnings that must be read.
@@ -199,7 +199,7 @@ fn nothing_else_row(action: &ActionAsked) -> Row {
 }
 
 /// Row of the expected and worst-case cost against the market; `None` if neither is known.
-fn cost_row(action: &ActionAsked) -> Option<Row> {
+fn cost_row(action: &ActionRequest) -> Option<Row> {
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
         let against = format!("{} ({}) at the least favourable prices", cents(*lost), share(*bps));
@@ -214,7 +214,7 @@ fn cost_row(action: &ActionAsked) -> Option<Row> {
 
 /// Row of the amount that counts toward the limits: the possible loss of a fair exit, else the outgoing value, each
 /// with the maximum gas cost.
-fn counted_row(action: &ActionAsked) -> Row {
+fn counted_row(action: &ActionRequest) -> Row {
     let counts = action.costs.counted.unwrap_or(action.costs.spent);
     let why = if counts < action.costs.spent { ", as a fair exit: its possible loss" } else { "" };
     let counted = format!("{} with gas of at most {}{why}", cents(counts), cents(action.costs.gas));
@@ -278,7 +278,7 @@ pub(super) fn brief_body(question: &Question, decision: &Decision, columns: usiz
 }
 
 /// Rows that the short form leaves out.
-fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
+fn detail_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let quoted = action.quoted_at.map(|at| format!(" · quoted {}", self::at(at))).unwrap_or_default();
     section(rows, format!("Details{quoted}"));
     let gas: Vec<Change> = action.changes.iter().filter(|change| change.gas).cloned().collect();
@@ -320,7 +320,7 @@ fn detail_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
 }
 
 /// Rows of all checks with their figures. A mark stays with its word.
-fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
+fn check_rows(rows: &mut Vec<Row>, action: &ActionRequest, columns: usize) {
     let mut row = Row::default();
     for check in &action.checks {
         let (mark, role) = match check.outcome {
@@ -336,7 +336,7 @@ fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
             (_, Some(figure)) => format!("{name} {figure}  "),
             (_, None) => format!("{name}  "),
         };
-        if pieces_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
+        if styled_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
             rows.push(std::mem::take(&mut row));
         }
         row = row.then(format!("{mark} "), role).then(word, Role::Dialog);
@@ -345,7 +345,7 @@ fn check_rows(rows: &mut Vec<Row>, action: &ActionAsked, columns: usize) {
 }
 
 /// Row that explains why a token may have two prices, if both directions are priced.
-fn price_row(action: &ActionAsked) -> Option<Row> {
+fn price_row(action: &ActionRequest) -> Option<Row> {
     let priced = |sign: char| {
         action.changes.iter().any(|change| !change.gas && change.dollars.is_some() && change.expected.starts_with(sign))
     };
@@ -354,7 +354,7 @@ fn price_row(action: &ActionAsked) -> Option<Row> {
 }
 
 /// Rows of the scope of a standing approval, before it is given.
-pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<Row> {
+pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionRequest) -> Vec<Row> {
     let Some(scope) = &action.similar else { return Vec::new() };
     let joined = |all: &[SafeText]| match all {
         [] => "nothing".to_owned(),
@@ -388,7 +388,7 @@ pub(super) fn scope_rows(model: DecisionModel<'_>, action: &ActionAsked) -> Vec<
     rows
 }
 
-fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, decision: &Decision, columns: usize) {
+fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionRequest, decision: &Decision, columns: usize) {
     to_read_rows(rows, question, decision);
     // Block and time of the simulation, and time of the quote, on which the figures are based.
     let simulated = format!("simulated on block #{}, {}", grouped(&action.block.to_string()), at(action.valid_since));
@@ -496,7 +496,7 @@ pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize
 }
 
 /// Line of a request in a list of this width: left and right end.
-pub fn question_line(question: &Question, now: Moment, columns: usize) -> (Vec<Piece>, Vec<Piece>) {
+pub fn question_line(question: &Question, now: Moment, columns: usize) -> (Vec<StyledText>, Vec<StyledText>) {
     let mut left = vec![(asked(question, SHORT), Role::Text)];
     if let Some(value) = question.value {
         left.push((format!("  {}", cents(value)), Role::TextStrong));

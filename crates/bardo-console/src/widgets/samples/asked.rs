@@ -10,8 +10,8 @@ use bardo_base::model::StopLevel;
 use bardo_base::units::{BasisPoints, Usd};
 use bardo_session::market::Money;
 use bardo_session::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, Change, Confirm, Costs, Offered, OpinionTold, Part, Place,
-    PolicyAsked, PolicyChange, Question, QuestionKey, RawCall, SimilarScope, ToRead,
+    About, ActionRequest, AllowanceAfter, AnswerKind, Change, Confirm, Costs, Offered, OpinionDetails, Part, Place,
+    PolicyChange, PolicyRequest, Question, QuestionKey, RawCall, SimilarScope, ToRead,
 };
 
 /// Time at which the samples are first drawn.
@@ -71,8 +71,8 @@ fn checks(slippage: CheckOutcome) -> Vec<SafetyCheck> {
     ]
 }
 
-fn action() -> ActionAsked {
-    ActionAsked {
+fn action() -> ActionRequest {
+    ActionRequest {
         tool: text("uniswap_execute_swap"),
         intent: text("swap"),
         chain: text("ethereum"),
@@ -80,7 +80,7 @@ fn action() -> ActionAsked {
         valid_until: START_MILLIS + 48_000,
         valid_since: START_MILLIS + 5_000,
         asked_by: vec![text("trade-executor")],
-        opinion: Some(OpinionTold { agrees: true, why: text("own UNI price $7.83") }),
+        opinion: Some(OpinionDetails { agrees: true, why: text("own UNI price $7.83") }),
         words: Some(text("UNI is 1.8 % under its 1 h average.")),
         quoted_at: Some(START_MILLIS + 4_000),
         block: 1286,
@@ -168,7 +168,7 @@ pub fn question() -> Question {
 
 /// Failed checks are warnings to read as well, as where requests are built.
 fn to_read() -> Question {
-    let action = ActionAsked { checks: checks(CheckOutcome::Warned), ..action() };
+    let action = ActionRequest { checks: checks(CheckOutcome::Warned), ..action() };
     let warns = action.checks.iter().find(|check| check.outcome == CheckOutcome::Warned).cloned();
     let to_read = vec![
         ToRead { text: text("slippage_guard: slippage 50 bps, impact 12 bps"), check: warns },
@@ -235,7 +235,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
     };
     let soon = Question { passes_by_itself: true, ends_at: Some(NOW.millis + 20_000), ..question() };
     let with = |until: u64| {
-        let about = About::Action(Box::new(ActionAsked { valid_until: until, ..action() }));
+        let about = About::Action(Box::new(ActionRequest { valid_until: until, ..action() }));
         Question { about, ..soon.clone() }
     };
     let struck = {
@@ -269,14 +269,14 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         to: text(to),
         tighter,
     };
-    let policy = PolicyAsked {
+    let policy = PolicyRequest {
         file: text("policy.toml"),
         changes: vec![
             change("max_daily_spend_usd", "5000", "8000", false),
             change("max_slippage_bps", "100", "50", true),
         ],
     };
-    let with_action = |action: ActionAsked| Question { about: About::Action(Box::new(action)), ..question() };
+    let with_action = |action: ActionRequest| Question { about: About::Action(Box::new(action)), ..question() };
     let scope = SimilarScope {
         golem_id: "ada".parse().unwrap_or_else(|_| bardo_base::id::GolemId::operator()),
         tool: text("uniswap_execute_swap"),
@@ -286,7 +286,7 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         arrives_on: None,
         slippage: BasisPoints::new(50).ok(),
     };
-    let scoped = with_action(ActionAsked { similar: Some(scope), ..action() });
+    let scoped = with_action(ActionRequest { similar: Some(scope), ..action() });
     let mut shared = action();
     if let Some(allowance) = shared.allowances.first_mut() {
         (allowance.amount, allowance.for_open_orders) = ("0.85".to_owned(), Some("0.25".to_owned()));

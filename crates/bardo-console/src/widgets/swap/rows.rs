@@ -3,7 +3,7 @@
 use super::folding::{About, about};
 use super::{Offer, Step, StepState, SwapModel, SwapResult};
 use crate::format::{dollars, grouped};
-use crate::pen::Piece;
+use crate::painter::StyledText;
 use crate::theme::Role;
 use crate::widgets::Moment;
 use crate::widgets::figure::{against_quote, amount, decimal, paid, readable, running, took};
@@ -65,7 +65,7 @@ impl SwapModel {
     }
 
     /// Steps in one line, such as `✓ checks 9  ✓ simulate  ▸ confirm`.
-    pub(super) fn step_pieces(&self) -> Vec<Piece> {
+    pub(super) fn step_pieces(&self) -> Vec<StyledText> {
         let mut pieces = Vec::new();
         let (all, _, blocked) = self.check_counts();
         let (mark, role) = if blocked > 0 {

@@ -30,7 +30,7 @@ fn a_bad_result_carries_no_good_mark_in_its_line() {
         }
     }
     let theme = theme("dark");
-    let buffer = drawn_with(&theme, (80, 1), |pen, area| draw(&card("swap", "disagrees"), pen, area, NOW));
+    let buffer = drawn_with(&theme, (80, 1), |painter, area| draw(&card("swap", "disagrees"), painter, area, NOW));
     assert_eq!(style_at(&buffer, "✕").fg, theme.style(Role::StateBad).fg);
 }
 

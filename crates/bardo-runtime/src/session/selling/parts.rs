@@ -11,11 +11,11 @@ use alloy::primitives::{Address, U256, U512};
 use serde_json::{Value, json};
 
 use super::{Cause, Holding, LOOK};
-use crate::session::stage::Stage;
+use crate::session::state::SessionState;
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use bardo_safety::ledger::Micros;
-use golem_tools::engine::{Call, Held, Input, ToolResponse, WriteTool};
+use golem_tools::engine::{Call, Input, TokenHolding, ToolResponse, WriteTool};
 use golem_tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// Token that holdings are sold for.
@@ -102,7 +102,7 @@ fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: Basis
     (0..cuts).fold(part, |part, _| part / U256::from(4) * U256::from(3))
 }
 
-impl Stage {
+impl SessionState {
     /// Waits until a time of the ledger's clock; returns false if selling must end first.
     async fn wait_until(&self, at: u64, cause: Cause) -> bool {
         while let Some(left) = at.checked_sub(self.sources.clock.now_millis()).filter(|left| *left > 0) {
@@ -200,7 +200,7 @@ impl Stage {
     /// Balance and value of a holding; no value without a price, which the sale then reports.
     async fn worth(&self, holding: &Holding<'_>, account: Address) -> Result<(TokenAmount, Option<Usd>), ToolError> {
         let found = holding.chain.held(account, &[holding.address]).await?;
-        let Some(Held::Amount(on_chain)) = found.first().copied() else {
+        let Some(TokenHolding::Amount(on_chain)) = found.first().copied() else {
             return Err(ToolError::new(ErrorCode::TokenInvalid, "the token does not respond to balanceOf"));
         };
         let chain_id = holding.chain.network().chain_id;

@@ -6,11 +6,11 @@ use bardo_base::fabric::Finding;
 use super::*;
 use crate::approval::ApprovalNeed;
 use crate::approval::model::{preview, proposal, usd};
-use crate::framed::{FeeBound, Framed};
 use crate::guardian::Opinion;
 use crate::permit::ActionPermit;
 use crate::proposal::{Flow, Inflow, Proposal, SignatureSlot};
 use crate::sample;
+use crate::signing_payload::{FeeBound, SigningPayload};
 use crate::value::Valued;
 use bardo_abi::permit2::typed::{PermitDetails, PermitSingle};
 use bardo_base::error::ErrorCode;
@@ -300,7 +300,7 @@ fn what_cannot_be_compared_counts_as_worse() {
                 let mut frame = sample::frame(preview.framed.proposal().clone());
                 frame.payer = Address::repeat_byte(9);
                 frame.fees = FeeBound { max_fee_per_gas: 10, max_priority_fee_per_gas: 1 };
-                if let Ok(framed) = Framed::new(frame) {
+                if let Ok(framed) = SigningPayload::new(frame) {
                     preview.permit = ActionPermit::issue(&framed, B256::ZERO, NEXT, 60_000);
                     preview.framed = framed;
                 }

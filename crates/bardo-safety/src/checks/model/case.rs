@@ -8,13 +8,13 @@ use rand::seq::IndexedRandom;
 
 use super::META;
 use crate::account::AccountKind;
-use crate::checks::standing::Standing;
+use crate::check_inputs::{CheckInputs, Holding, Portfolio};
+use crate::checks::policy_context::PolicyContext;
 use crate::checks::{operators, slippage};
-use crate::facts::{Facts, Holding, Portfolio};
-use crate::framed::{FeeBound, Frame, Framed, FramedLeg};
 use crate::ledger::{Breaker, Micros, Usage, Window};
 use crate::policy::{Policy, PolicyError, parse};
 use crate::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, Trade};
+use crate::signing_payload::{FeeBound, PayloadLeg, PayloadParts, SigningPayload};
 use crate::simulate::{Move, Simulated};
 use crate::value::{Doubt, Exchange, PriceConcern, Valued, Values};
 use crate::verdict::Verdict;
@@ -412,7 +412,7 @@ impl Case {
         }
     }
 
-    fn framed(&self) -> Framed {
+    fn framed(&self) -> SigningPayload {
         let (sold, bought) = (token(LISTED, true), token(OTHER, self.token_out_listed));
         let recipient = if self.recipient_is_me { ME } else { FRIEND };
         let (to, data) = self.call();
@@ -447,7 +447,7 @@ impl Case {
             order: None,
             expected_outcome: SafeText::default(),
         };
-        let leg = FramedLeg {
+        let leg = PayloadLeg {
             purpose: Purpose::Main,
             from: ME,
             to,
@@ -457,7 +457,7 @@ impl Case {
             slots: vec![],
         };
         let fees = FeeBound { max_fee_per_gas: u128::from(self.gwei) * 1_000_000_000, max_priority_fee_per_gas: 0 };
-        Framed::new(Frame {
+        SigningPayload::new(PayloadParts {
             proposal,
             kind: AccountKind::LocalKey,
             signer: ME,
@@ -487,7 +487,7 @@ impl Case {
         }
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> CheckInputs {
         let (sold, bought) = (token(LISTED, true), token(OTHER, self.token_out_listed));
         let values = self.out.map(|out| Values {
             outflows: vec![Valued { token: sold.clone(), amount: U256::from(10), usd: usd(out) }],
@@ -513,7 +513,7 @@ impl Case {
             lowest: [].into(),
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
-        Facts {
+        CheckInputs {
             asked: false,
             now_millis: self.now(),
             block_time: self.now() / 1_000,
@@ -577,7 +577,8 @@ impl Case {
         let unread = Doubt::because("the disk is gone");
         let usage = if self.ledger { Ok(&usage) } else { Err(&unread) };
         let (framed, facts) = (self.framed(), self.facts());
-        let mut verdicts = operators(&framed, &facts, &Standing::new(policy, usage, Some(&network), &framed, &facts));
+        let mut verdicts =
+            operators(&framed, &facts, &PolicyContext::new(policy, usage, Some(&network), &framed, &facts));
         verdicts.push(slippage::check(&framed, &facts, &policy.slippage(self.phase)));
         verdicts
     }

@@ -3,9 +3,9 @@
 use alloy::primitives::{Address, Bytes};
 
 use super::*;
-use crate::framed::Framed;
 use crate::proposal::{Flow, Inflow, Intent};
 use crate::sample;
+use crate::signing_payload::SigningPayload;
 use crate::value::{Doubt, Valued};
 use bardo_base::model::Phase;
 
@@ -44,21 +44,21 @@ fn trade() -> Trade {
     }
 }
 
-fn framed(trade: Option<Trade>) -> Framed {
+fn framed(trade: Option<Trade>) -> SigningPayload {
     let of = self::trade();
     let mut proposal = sample::proposal(ME, Intent::Swap, sample::leg(ME, Bytes::from_static(&[1, 2, 3, 4])));
     proposal.outflows = vec![Flow { token: of.token_in, amount: of.amount_in }];
     proposal.inflows =
         vec![Inflow { token: of.token_out, at_least: of.min_out, expected: of.expected_out, recipient: ME }];
     proposal.trade = trade;
-    Framed::new(sample::frame(proposal)).unwrap()
+    SigningPayload::new(sample::frame(proposal)).unwrap()
 }
 
 /// Facts of an exchange of 1,000 dollars for `received`.
-fn facts(received: Result<&str, Doubt>) -> Facts {
+fn facts(received: Result<&str, Doubt>) -> CheckInputs {
     let dollars = |text: &str| text.parse::<Usd>().unwrap();
     let of = trade();
-    Facts {
+    CheckInputs {
         asked: false,
         now_millis: NOW,
         block_time: NOW / 1_000,

@@ -152,7 +152,7 @@ fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change
     };
     change(&mut trade);
     let nothing = || Doubt::because("not asked");
-    let facts = Facts {
+    let facts = CheckInputs {
         asked: false,
         now_millis: 100_000,
         block_time: 100,

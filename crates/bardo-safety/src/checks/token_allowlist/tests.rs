@@ -5,10 +5,10 @@ use std::path::Path;
 use alloy::primitives::{Bytes, U256};
 
 use super::*;
-use crate::framed::{Frame, FramedOrder};
 use crate::policy::parse;
 use crate::proposal::{AllowanceBound, AllowanceKind, Arrival, Flow, SignedOrder};
 use crate::sample;
+use crate::signing_payload::{PayloadOrder, PayloadParts};
 use crate::typed::TypedMessage;
 use crate::value::Doubt;
 use alloy::sol_types::SolCall as _;
@@ -41,7 +41,7 @@ fn selectors_are_those_of_the_contracts() {
 }
 
 /// A bridge order from a listed token to a listed one on the other chain, without transactions.
-fn bridge() -> Frame {
+fn bridge() -> PayloadParts {
     let intent = intents::Intent {
         origin_settler: SETTLER,
         user: ME,
@@ -75,27 +75,27 @@ fn bridge() -> Frame {
     };
     let order = SignedOrder { message: message.clone(), holder: STRANGER, arrival: Some(arrival) };
     proposal.order = Some(Box::new(order));
-    Frame { order: Some(FramedOrder { message, signer: ME }), ..sample::frame(proposal) }
+    PayloadParts { order: Some(PayloadOrder { message, signer: ME }), ..sample::frame(proposal) }
 }
 
 /// A call of the router in the address book that spends a listed token.
-fn call() -> Frame {
+fn call() -> PayloadParts {
     let mut proposal = sample::proposal(ME, Intent::Swap, sample::leg(SETTLER, vec![0x35, 0x93, 0x56, 0x4c]));
     proposal.outflows = vec![Flow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
     sample::frame(proposal)
 }
 
 /// Returns the violated rules under the demo policy with these extra lines, and the error code.
-fn broken(frame: Frame, book: &[(&str, Address)], policy: &str) -> (Vec<String>, Option<ErrorCode>) {
+fn broken(frame: PayloadParts, book: &[(&str, Address)], policy: &str) -> (Vec<String>, Option<ErrorCode>) {
     let mut known = AddressBook::default();
     for (name, at) in book {
         known.set(name, *at);
     }
     let network = Network::devnet("ethereum", 31_337, known);
     let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("lists.toml")).unwrap();
-    let framed = Framed::new(frame).unwrap();
+    let framed = SigningPayload::new(frame).unwrap();
     let given = sample::token(GIVEN, "IN", 6);
-    let facts = Facts {
+    let facts = CheckInputs {
         asked: false,
         now_millis: 1,
         block_time: 1,
@@ -107,8 +107,8 @@ fn broken(frame: Frame, book: &[(&str, Address)], policy: &str) -> (Vec<String>,
         simulation: None,
     };
     let unread = Doubt::because("not asked");
-    let standing = Standing::new(&policy, Err(&unread), Some(&network), &framed, &facts);
-    let verdict = check(&framed, &facts, &standing);
+    let context = PolicyContext::new(&policy, Err(&unread), Some(&network), &framed, &facts);
+    let verdict = check(&framed, &facts, &context);
     (verdict.violations().iter().map(|one| one.rule.to_string()).collect(), verdict.code)
 }
 
@@ -140,7 +140,7 @@ fn an_orders_settler_and_what_arrives_are_on_their_lists() {
 fn a_wrapped_call_is_wrapped_by_a_known_contract_for_a_listed_account() {
     let not = Some(ErrorCode::SafetyNotAllowed);
     assert_eq!(broken(call(), &ROUTES, ""), (vec![], None));
-    let delegated = || Frame { kind: AccountKind::Delegated, ..call() };
+    let delegated = || PayloadParts { kind: AccountKind::Delegated, ..call() };
     assert_eq!(broken(delegated(), &ROUTES, ""), (vec![], None));
     let (listed, other) = (format!("safe_addresses = [\"{ME}\"]"), format!("safe_addresses = [\"{STRANGER}\"]"));
     assert_eq!(broken(delegated(), &ROUTES, &listed), (vec![], None));
@@ -193,7 +193,7 @@ fn a_function_is_one_of_the_list_and_named_whole() {
 }
 
 /// An allowance of five for `spender`, by a tool without spender roles.
-fn allowance(spender: Address) -> Frame {
+fn allowance(spender: Address) -> PayloadParts {
     let call = Erc20::approveCall { spender, value: U256::from(5) };
     let mut proposal = sample::proposal(ME, Intent::Approve, sample::leg(GIVEN, call.abi_encode()));
     proposal.allowances = vec![AllowanceBound {

@@ -23,7 +23,9 @@ use futures::future::BoxFuture;
 use super::local::{LocalAccount, fits, with_margin};
 use crate::proposal::{Leg, Proposal};
 use crate::queue_key::QueueKey;
-use crate::{Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, SignError};
+use crate::{
+    Account, AccountKind, Capability, PayloadContext, PayloadError, PayloadLeg, PayloadParts, SignError, SigningPayload,
+};
 use bardo_abi::delegation::DelegationManager;
 use golem_chain::signed::Signed;
 
@@ -68,9 +70,9 @@ impl DelegatedAccount {
     }
 
     /// Converts a proposed transaction into a call of the manager.
-    fn wrap(&self, index: usize, leg: &Leg) -> Result<FramedLeg, FrameError> {
+    fn wrap(&self, index: usize, leg: &Leg) -> Result<PayloadLeg, PayloadError> {
         if !leg.slots.is_empty() {
-            return Err(FrameError::Unsupported(
+            return Err(PayloadError::Unsupported(
                 "caveats limit calls, not signatures: a session key cannot sign typed messages for its owner; set the \
                  allowance by a call instead"
                     .into(),
@@ -79,7 +81,7 @@ impl DelegatedAccount {
         self.grant
             .limits()
             .lets_through(leg.to, leg.value, &leg.data)
-            .map_err(|error| FrameError::Unsupported(format!("transaction {index}: {error}")))?;
+            .map_err(|error| PayloadError::Unsupported(format!("transaction {index}: {error}")))?;
         let context = vec![self.grant.delegation().clone()].abi_encode();
         let execution = [leg.to.as_slice(), &leg.value.to_be_bytes::<32>(), &leg.data].concat();
         let call = DelegationManager::redeemDelegationsCall {
@@ -90,7 +92,7 @@ impl DelegatedAccount {
         let around = self.grant.limits().all().iter().fold(REDEEM_GAS, |sum, limit| {
             sum.saturating_add(if *limit == Limit::PolicyCage { CAGE_GAS } else { CAVEAT_GAS })
         });
-        Ok(FramedLeg {
+        Ok(PayloadLeg {
             purpose: leg.purpose,
             from: self.session.address(),
             to: self.grant.manager(),
@@ -116,16 +118,16 @@ impl Account for DelegatedAccount {
         self.session.queue_key_of(ledger, self.grant.owner())
     }
 
-    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+    fn frame(&self, proposal: Proposal, context: &PayloadContext) -> Result<SigningPayload, PayloadError> {
         fits(self.grant.owner(), &proposal, context)?;
         if proposal.chain_id != self.grant.chain_id() {
-            return Err(FrameError::WrongChain {
+            return Err(PayloadError::WrongChain {
                 chain_id: proposal.chain_id,
                 why: format!("the delegation is for chain {}", self.grant.chain_id()),
             });
         }
         if proposal.order.is_some() {
-            return Err(FrameError::Unsupported(
+            return Err(PayloadError::Unsupported(
                 "caveats limit calls, not signatures: the account that owns the tokens must sign an order, not a \
                  session key of its owner"
                     .into(),
@@ -134,7 +136,7 @@ impl Account for DelegatedAccount {
         let legs =
             proposal.legs.iter().enumerate().map(|(index, leg)| self.wrap(index, leg)).collect::<Result<_, _>>()?;
         let session = self.session.address();
-        Framed::new(Frame {
+        SigningPayload::new(PayloadParts {
             proposal,
             kind: AccountKind::Delegated,
             signer: session,

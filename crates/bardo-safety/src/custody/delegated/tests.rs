@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Signs the payload with the session key, sends it, and returns the final state.
-    async fn as_session(&self, framed: Framed) -> TxState {
+    async fn as_session(&self, framed: SigningPayload) -> TxState {
         let nonce = self.client.provider().get_transaction_count(self.session.address()).await.unwrap();
         self.deliver(self.session.sign(&to_sign(framed, nonce)).unwrap()).await
     }
@@ -128,9 +128,9 @@ impl World {
         DelegatedAccount::new(LocalAccount::locked(self.session.address()), self.grant(limits)).unwrap()
     }
 
-    fn frame(&self, account: &DelegatedAccount, leg: Leg) -> Result<Framed, FrameError> {
+    fn frame(&self, account: &DelegatedAccount, leg: Leg) -> Result<SigningPayload, PayloadError> {
         let chain_id = self.client.chain_id();
-        account.frame(proposal(self.owner.address(), chain_id, vec![leg]), &FrameContext { chain_id, fees: FEES })
+        account.frame(proposal(self.owner.address(), chain_id, vec![leg]), &PayloadContext { chain_id, fees: FEES })
     }
 
     async fn usdc_of(&self, account: Address) -> U256 {
@@ -208,7 +208,7 @@ async fn a_session_key_does_for_its_owner_what_the_caveats_let_it_and_no_more() 
 
 impl World {
     /// Builds a payload around a call that the account itself would reject.
-    fn smuggle(&self, account: &DelegatedAccount, inner: &Leg) -> Framed {
+    fn smuggle(&self, account: &DelegatedAccount, inner: &Leg) -> SigningPayload {
         let call = DelegationManager::redeemDelegationsCall {
             permissionContexts: vec![vec![account.grant().delegation().clone()].abi_encode().into()],
             modes: vec![B256::ZERO],
@@ -220,7 +220,7 @@ impl World {
         let outer = leg(account.grant().manager(), U256::ZERO, call.abi_encode().into(), 600_000);
         let chain_id = self.client.chain_id();
         let plain = LocalAccount::locked(session);
-        plain.frame(proposal(session, chain_id, vec![outer]), &FrameContext { chain_id, fees: FEES }).unwrap()
+        plain.frame(proposal(session, chain_id, vec![outer]), &PayloadContext { chain_id, fees: FEES }).unwrap()
     }
 }
 
@@ -246,7 +246,7 @@ async fn time_count_method_and_value_are_limits_too() {
     let method = leg(world.usdc, U256::ZERO, approve.into(), 80_000);
     let value = Leg { value: U256::ONE, ..world.transfer(friend, 1) };
     for refused in [method, value] {
-        assert!(matches!(world.frame(&account, refused.clone()), Err(FrameError::Unsupported(_))));
+        assert!(matches!(world.frame(&account, refused.clone()), Err(PayloadError::Unsupported(_))));
         assert_eq!(world.as_session(world.smuggle(&account, &refused)).await, TxState::Reverted);
     }
     let first = world.frame(&account, world.transfer(friend, 1)).unwrap();

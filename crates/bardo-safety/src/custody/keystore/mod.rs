@@ -58,7 +58,7 @@ pub struct KeyEntry {
 
 /// Key file of the folder, usable or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedKey {
     /// Name of the key.
     pub name: KeyName,
     /// The file's claims, or the reason for which it cannot be used.
@@ -202,9 +202,9 @@ impl Keystore {
     ///
     /// # Errors
     /// [`KeystoreError::File`] if the folder cannot be read. A missing folder is empty.
-    pub fn list(&self) -> Result<Vec<Listed>, KeystoreError> {
+    pub fn list(&self) -> Result<Vec<ListedKey>, KeystoreError> {
         let names = folder::names(&self.folder)?;
-        Ok(names.into_iter().map(|name| Listed { entry: self.entry(&name), name }).collect())
+        Ok(names.into_iter().map(|name| ListedKey { entry: self.entry(&name), name }).collect())
     }
 
     /// Reads the claims of a key file, without its password.

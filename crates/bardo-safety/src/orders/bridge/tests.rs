@@ -11,22 +11,27 @@ fn place() -> TxPlace {
 
 /// Poll result and money line of an order that the origin's settler has repaid, given the delivery seen and the
 /// destination's time.
-fn told(came: Option<Option<u64>>, time: u64) -> (Seen, String) {
+fn told(came: Option<Option<u64>>, time: u64) -> (PollResult, String) {
     told_by(came, time, false)
 }
 
 /// The same with endpoints on the destination that may disagree.
-fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (Seen, String) {
+fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (PollResult, String) {
     told_with(came.map(|came| (Address::ZERO, came)), time, untold, &[])
 }
 
 /// The same with the deliverer and the relayers' bids.
-fn told_with(came: Option<(Address, Option<u64>)>, time: u64, untold: bool, bids: &[RelayerBid]) -> (Seen, String) {
+fn told_with(
+    came: Option<(Address, Option<u64>)>,
+    time: u64,
+    untold: bool,
+    bids: &[RelayerBid],
+) -> (PollResult, String) {
     let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let mut destination: Header = Header::default();
     destination.inner.timestamp = time;
-    let standing = Standing {
+    let standing = BridgeState {
         deposit: REPAID,
         over: true,
         destination,

@@ -9,7 +9,7 @@ use super::super::{Pipeline, Refusal};
 use super::unavailable;
 use crate::audit::{self, AuditError, Entry, Kind};
 use crate::permit;
-use crate::rulebook::{Reservation, ReserveError, Rulebook};
+use crate::policy_engine::{PolicyEngine, Reservation, ReserveError};
 use bardo_base::id::GolemId;
 use golem_chain::sender::{self, SenderError};
 
@@ -19,9 +19,9 @@ impl Pipeline {
     /// # Errors
     /// [`Refusal`] if the ledger cannot be read or written. A chain that does not answer is polled again by the next
     /// recovery.
-    pub(super) async fn look_at_given_up(&self) -> Result<(), Refusal> {
+    pub(super) async fn poll_dropped(&self) -> Result<(), Refusal> {
         for chain in &self.inner.chains {
-            match chain.sender.look_at_given_up().await {
+            match chain.sender.poll_dropped().await {
                 Ok(()) => {}
                 Err(SenderError::Record(error)) => return Err(unavailable(error)),
                 Err(error) => tracing::warn!("the outcome of dropped transactions is unknown: {error}"),
@@ -35,7 +35,7 @@ impl Pipeline {
     /// # Errors
     /// [`Refusal`] if the ledger cannot be read or written.
     pub(super) async fn hold_late_again(&self) -> Result<(), Refusal> {
-        if self.inner.store.read(sender::late).map_err(unavailable)?.is_empty() {
+        if self.inner.store.read(sender::late_inclusions).map_err(unavailable)?.is_empty() {
             return Ok(());
         }
         let (rules, clock) = (self.inner.rules.clone(), self.inner.clock.clone());
@@ -51,12 +51,12 @@ impl Pipeline {
 /// [`ReserveError`] if the ledger fails; the database transaction must be rolled back.
 pub(in super::super) fn hold_late_again(
     transaction: &Transaction<'_>,
-    rules: &dyn Rulebook,
+    rules: &dyn PolicyEngine,
     now: u64,
 ) -> Result<(), ReserveError> {
     let refused = |error: sender::RecordError| ReserveError::Ledger(error.to_string());
-    for hash in sender::late(transaction).map_err(refused)? {
-        sender::took_note(transaction, hash).map_err(refused)?;
+    for hash in sender::late_inclusions(transaction).map_err(refused)? {
+        sender::acknowledge_late_inclusion(transaction, hash).map_err(refused)?;
         // A reservation without an end still holds the spending.
         let Some((permit_id, before)) = permit::ended_with(transaction, hash)? else { continue };
         let Reservation(held) = rules.hold_again(transaction, now, Reservation(before))?;

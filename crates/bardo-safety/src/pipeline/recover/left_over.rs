@@ -61,7 +61,7 @@ impl Pipeline {
         let mut standing = Vec::new();
         for one in given {
             // A chain that is not connected cannot be polled, and nothing is signed there either.
-            let Ok(ground) = self.ground(one.chain_id) else { continue };
+            let Ok(reader) = self.reader(one.chain_id) else { continue };
             let (to, question) = match one.inside {
                 None => (one.token, Erc20::allowanceCall { owner: one.owner, spender: one.spender }.abi_encode()),
                 Some(permit2) => {
@@ -74,7 +74,7 @@ impl Pipeline {
                 let error = ToolError::from(error);
                 Refusal::new(error.code(), error.message())
             };
-            let (provider, block) = ground.client.newest().await.map_err(untold)?;
+            let (provider, block) = reader.client.newest().await.map_err(untold)?;
             let answer = provider.call(request).block(block).await.map_err(|error| untold(error.into()))?;
             let amount = match one.inside {
                 None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),

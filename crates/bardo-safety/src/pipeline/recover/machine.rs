@@ -1,8 +1,8 @@
 //! Recovery table: the possible findings about an open permit, and the step that follows each. Reading the chain and
 //! executing a step are in `recover`.
 
-use super::super::commit::Held;
-use crate::rulebook::End;
+use super::super::commit::ReservedSpend;
+use crate::policy_engine::End;
 
 pub use bardo_session::recovery::{Found, Step};
 
@@ -35,7 +35,7 @@ pub fn step(what: Found, stopped: bool) -> Step {
 }
 
 /// Returns the end of a reservation after `step`; [`End::Unclear`] if it stays open.
-pub(in super::super) fn end(step: Step, held: Held) -> End {
+pub(in super::super) fn end(step: Step, held: ReservedSpend) -> End {
     match step {
         Step::CountAll => End::Done { spent: held.spent },
         Step::CountFees => End::Partly { spent: held.gas },
@@ -49,7 +49,7 @@ pub(in super::super) fn end(step: Step, held: Held) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rulebook::Reservation;
+    use crate::policy_engine::Reservation;
     use bardo_base::units::Usd;
 
     #[test]
@@ -68,7 +68,11 @@ mod tests {
 
     #[test]
     fn money_is_freed_only_where_nothing_can_happen_any_more() {
-        let held = Held { reservation: Reservation(1), spent: "9".parse::<Usd>().unwrap(), gas: "1".parse().unwrap() };
+        let held = ReservedSpend {
+            reservation: Reservation(1),
+            spent: "9".parse::<Usd>().unwrap(),
+            gas: "1".parse().unwrap(),
+        };
         for found in Found::ALL {
             let freed = matches!(end(step(found, false), held), End::NotSent | End::Withdrawn);
             assert_eq!(freed, matches!(found, Found::Unsigned | Found::Gone), "{found}");

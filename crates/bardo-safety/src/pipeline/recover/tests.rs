@@ -9,9 +9,9 @@ use alloy::primitives::{Address, U256};
 use rusqlite::params;
 
 use super::*;
-use crate::approval::ApprovalDesk;
+use crate::approval::ApprovalQueue;
 use crate::ledger;
-use crate::operator::OperatorRules;
+use crate::operator_policy::OperatorPolicyEngine;
 use crate::orders::{OrderState, Stage};
 use crate::permit::{NotedLeg, Use};
 use crate::pipeline::PipelineConfig;
@@ -67,9 +67,9 @@ fn house() -> House {
     let clock = Arc::new(Hands(AtomicU64::new(1_790_000_000_000)));
     let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
     let stop = StopFile::in_folder(folder.path());
-    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), []);
+    let rules = OperatorPolicyEngine::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), []);
     let fabric = Fabric::in_memory(100, clock.clone());
-    let desk = ApprovalDesk::new(clock.clone(), fabric.clone(), Duration::from_secs(60));
+    let desk = ApprovalQueue::new(clock.clone(), fabric.clone(), Duration::from_secs(60));
     let pipeline = Pipeline::new(PipelineConfig {
         chains: vec![],
         store: store.clone(),
@@ -124,7 +124,7 @@ impl House {
         self.store.read(sender::reserved).unwrap().len()
     }
 
-    fn left(&self) -> Vec<Left> {
+    fn left(&self) -> Vec<OpenPermit> {
         self.store.read(left_open).unwrap()
     }
 
@@ -384,7 +384,7 @@ fn a_chain_that_does_not_answer_is_found_and_a_ledger_that_does_not_is_an_error(
 }
 
 /// A transaction in this state, included with this outcome or not included.
-pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: bool) -> Standing {
+pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: bool) -> TxStatus {
     let transaction = TxEip1559 { chain_id: CHAIN, to: ACCOUNT.into(), ..TxEip1559::default() };
     let signed = Signed::new(Party::inhabitant("a test").unwrap().sign(transaction).unwrap()).unwrap();
     let hash = signed.hash();
@@ -409,7 +409,7 @@ pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: b
         note: None,
         settled_at: settled.then_some(2),
     };
-    Standing { record, mined, settled, relay: None, resent: None }
+    TxStatus { record, mined, settled, relay: None, resent: None }
 }
 
 #[test]
@@ -490,7 +490,7 @@ async fn bytes_that_are_signed_again_are_the_later_permits() {
         noted.await.unwrap();
     }
     assert_eq!(house.told::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
-    let last = |left: Left| (left.permit_id, left.last.map(|leg| (leg.hash, leg.takes_back)));
+    let last = |left: OpenPermit| (left.permit_id, left.last.map(|leg| (leg.hash, leg.takes_back)));
     let found: Vec<_> = house.left().into_iter().map(last).collect();
     assert_eq!(found, [(first, None), (second, Some((B256::ZERO, true)))]);
 }

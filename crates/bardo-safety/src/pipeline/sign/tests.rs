@@ -9,9 +9,9 @@ use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
 
 use super::*;
-use crate::framed::Frame;
 use crate::proposal::{Intent, SignatureSlot};
 use crate::sample;
+use crate::signing_payload::PayloadParts;
 use crate::typed::TypedMessage;
 use golem_chain::evm::PLACEHOLDER_SIGNATURE;
 use golem_chain::permit2::{PermitDetails, PermitSingle};
@@ -37,13 +37,13 @@ fn message() -> TypedMessage {
 }
 
 /// A call whose calldata has one signature slot of the key.
-fn framed() -> Framed {
+fn framed() -> SigningPayload {
     let mut data = vec![0x5a; 120];
     data[PLACE..PLACE + SIGNATURE_BYTES].copy_from_slice(&PLACEHOLDER_SIGNATURE);
     let mut leg = sample::leg(ROUTER, data);
     leg.slots = vec![SignatureSlot { offset: PLACE, message: message() }];
-    let frame: Frame = sample::frame(sample::proposal(key(1).address(), Intent::Swap, leg));
-    Framed::new(frame).unwrap()
+    let frame: PayloadParts = sample::frame(sample::proposal(key(1).address(), Intent::Swap, leg));
+    SigningPayload::new(frame).unwrap()
 }
 
 /// The payload's calldata with this key's signature over `digest` in its slot.

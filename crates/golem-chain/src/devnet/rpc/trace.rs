@@ -17,7 +17,7 @@ use super::super::block::Block;
 use super::super::call::override_view;
 use super::super::error::CallError;
 use super::super::handle::Engine;
-use super::super::replay::{Kept, Limit, Replay, Replayed, TraceError, watched};
+use super::super::replay::{Limit, RecordedParts, Replay, Replayed, TraceError, watched};
 use super::answer::Answer;
 use super::error::RpcError;
 use super::json;
@@ -68,7 +68,7 @@ pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Ans
                     block.hash
                 )));
             }
-            (None, Some((engine.chain.replay(&block, Kept::default())?, index)))
+            (None, Some((engine.chain.replay(&block, RecordedParts::default())?, index)))
         }
     };
     let (rules, gas, cap) = (*engine.chain.rules(), engine.chain.gas_limit(), engine.chain.call_gas_cap());
@@ -96,7 +96,7 @@ pub(super) fn trace_call(engine: &mut Engine, params: &Params<'_>) -> Result<Ans
 pub(super) fn parity_transaction(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let hash: B256 = params.required(0, "transaction hash")?;
     let Some(included) = engine.chain.transaction(hash) else { return Ok(Answer::now(json::<[(); 0]>(&[]))) };
-    let mut replay = engine.chain.replay(&included.block, Kept::default())?;
+    let mut replay = engine.chain.replay(&included.block, RecordedParts::default())?;
     Ok(Answer::elsewhere(move || {
         replay.skip_to(included.index)?;
         json(&parity_traces(&mut replay, included.index)?)
@@ -106,7 +106,7 @@ pub(super) fn parity_transaction(engine: &mut Engine, params: &Params<'_>) -> Re
 /// `trace_block`: block; the result for an unknown one is empty.
 pub(super) fn parity_block(engine: &mut Engine, params: &Params<'_>) -> Result<Answer, RpcError> {
     let Ok(block) = known_block(engine, params.block(0)?) else { return Ok(Answer::now(json::<[(); 0]>(&[]))) };
-    let mut replay = engine.chain.replay(&block, Kept::default())?;
+    let mut replay = engine.chain.replay(&block, RecordedParts::default())?;
     Ok(Answer::elsewhere(move || {
         let mut traces = Vec::new();
         for index in 0..block.transactions.len() {
@@ -203,12 +203,12 @@ fn check_tracer(options: &GethDebugTracingOptions) -> Result<(), RpcError> {
 }
 
 /// Parts of a step that the tracer in `options` records.
-fn kept(options: &GethDebugTracingOptions) -> Kept {
+fn kept(options: &GethDebugTracingOptions) -> RecordedParts {
     if options.tracer.as_ref().is_some_and(|tracer| !tracer.as_str().is_empty()) {
-        return Kept::default();
+        return RecordedParts::default();
     }
     let config = &options.config;
-    Kept {
+    RecordedParts {
         steps: true,
         at_most: config.limit.filter(|limit| *limit > 0),
         stack: !config.disable_stack.unwrap_or_default(),

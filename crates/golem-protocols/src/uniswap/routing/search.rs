@@ -16,14 +16,14 @@ use crate::uniswap::pool::{Exact, Pool, PoolError, PoolQuote, Version};
 
 /// Path with its score for the given amount.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct ScoredPath {
     pub(super) path: Path,
     /// Score after gas; see [`Search::score`].
     pub(super) score: I256,
     pub(super) gas_units: u64,
 }
 
-impl Found {
+impl ScoredPath {
     /// Orders by score, best first.
     pub(super) fn rank(&self, other: &Self) -> Ordering {
         let key = |found: &Self| (Reverse(found.score), found.gas_units, found.path);
@@ -46,7 +46,7 @@ pub(super) struct Search<'a> {
 
 /// Partial path up to `token`.
 #[derive(Clone, Copy)]
-struct Walk {
+struct PartialPath {
     path: Path,
     token: usize,
     visited: [usize; MAX_HOPS],
@@ -63,7 +63,7 @@ struct Walk {
 
 /// Paths found for one amount, best first, and the best rate of all paths for any amount.
 pub(super) struct Paths {
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<ScoredPath>,
     reach: Option<Rate>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
     pub(super) fn paths(&self, amount: U256, at_least: usize) -> Paths {
         let (bounds, reach) = self.bounds(amount);
         let mut bounds = BinaryHeap::from(bounds);
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<ScoredPath> = Vec::new();
         let mut best: Option<I256> = None;
         let mut tried = 0usize;
         while let Some(Bound { score: bound, path: Reverse(path) }) = bounds.pop() {
@@ -113,9 +113,9 @@ impl<'a> Search<'a> {
             let Some((made, gas_units)) = self.quote_path(&path, amount) else { continue };
             let score = self.score(made, gas_units);
             best = best.max(Some(score));
-            found.push(Found { path, score, gas_units });
+            found.push(ScoredPath { path, score, gas_units });
         }
-        found.sort_unstable_by(Found::rank);
+        found.sort_unstable_by(ScoredPath::rank);
         Paths { found, reach }
     }
 
@@ -187,11 +187,21 @@ impl<'a> Search<'a> {
         matches!(self.request.exact, Exact::In(_))
     }
 
-    fn start(&self, amount: Option<U256>) -> Walk {
+    fn start(&self, amount: Option<U256>) -> PartialPath {
         let gas_units = self.request.gas_model.leg;
         let visited = [self.origin; MAX_HOPS];
         let (whole, rest) = (Rate::ONE, Rate::ONE);
-        Walk { path: Path::EMPTY, token: self.origin, visited, hops: 0, amount, whole, rest, gas_units, version: None }
+        PartialPath {
+            path: Path::EMPTY,
+            token: self.origin,
+            visited,
+            hops: 0,
+            amount,
+            whole,
+            rest,
+            gas_units,
+            version: None,
+        }
     }
 
     fn any_path(&self) -> bool {
@@ -215,7 +225,7 @@ impl<'a> Search<'a> {
     }
 
     /// Visits every complete path that continues from `from`.
-    fn walk(&self, from: &Walk, visit: &mut dyn FnMut(&Walk) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn walk(&self, from: &PartialPath, visit: &mut dyn FnMut(&PartialPath) -> ControlFlow<()>) -> ControlFlow<()> {
         let hops = from.hops + 1;
         for edge in self.pools.edges_of(from.token) {
             // Hops still needed from there; `usize::MAX` if the destination is out of reach.
@@ -229,7 +239,7 @@ impl<'a> Search<'a> {
             }
             let step = Step { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
             let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
-            let mut next = Walk { path, token: edge.to, hops, version: Some(version), ..*from };
+            let mut next = PartialPath { path, token: edge.to, hops, version: Some(version), ..*from };
             // A pool without a price cannot swap.
             let Some(rate) = side(self.pools.rates(&step), self.request.exact) else { continue };
             let Some(whole) = from.whole.times(rate, self.forwards()) else { continue };

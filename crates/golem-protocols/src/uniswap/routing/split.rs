@@ -11,7 +11,7 @@ use alloy::primitives::{I256, U256};
 
 use super::PROMISING;
 use super::graph::Path;
-use super::search::{Found, Search};
+use super::search::{ScoredPath, Search};
 
 /// Total of all shares, in percent.
 const WHOLE: usize = 100;
@@ -30,7 +30,7 @@ const ROUNDS: usize = 32;
 
 /// Finds the best split of two or more legs, with their shares in basis points, largest first. `None` if it does not
 /// beat the best single path, which is the first of `whole`.
-pub(super) fn best_split(search: &Search<'_>, whole: &[Found]) -> Option<Vec<(Path, u32)>> {
+pub(super) fn best_split(search: &Search<'_>, whole: &[ScoredPath]) -> Option<Vec<(Path, u32)>> {
     let amount = search.request.exact.amount();
     let small = search.paths((amount / U256::from(SMALL_PART)).max(U256::from(1)), PROMISING);
     let mut candidates = diverse(&small.found, FROM_SMALL);
@@ -126,7 +126,7 @@ impl Table<'_> {
 }
 
 /// Selects the first paths of a ranking, with a limit per pool.
-fn diverse(ranked: &[Found], count: usize) -> Vec<Path> {
+fn diverse(ranked: &[ScoredPath], count: usize) -> Vec<Path> {
     let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
     let mut chosen = Vec::new();
     for found in ranked {

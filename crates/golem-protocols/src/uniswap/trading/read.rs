@@ -10,7 +10,7 @@ use alloy::sol_types::SolCall as _;
 use serde_json::Value;
 
 use super::wei;
-use crate::uniswap::claim::{Asked, Wrong, address, amount, at, chain, same};
+use crate::uniswap::claim::{ClaimMismatch, ClaimRequest, address, amount, at, chain, same};
 use crate::uniswap::order::{Auction, Draft, Expectation, Legs, Order};
 use crate::uniswap::quote::{ApprovalAsk, ApprovalWord, OrderAsk, OrderWord, OwnCall};
 use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, THE_ROUTER};
@@ -26,7 +26,7 @@ const MOST_CALLDATA: usize = 64 * 1024;
 pub enum Mismatch {
     /// Field that is missing or wrong.
     #[error(transparent)]
-    Field(#[from] Wrong),
+    Field(#[from] ClaimMismatch),
     /// Valid answer that differs from the result of our own code.
     #[error("{0}")]
     Differs(SafeText),
@@ -43,7 +43,7 @@ fn differs(what: impl std::fmt::Display) -> Mismatch {
 /// Returns a [`Mismatch`] for an invalid or unexpected permit.
 pub fn permit(
     data: &Value,
-    asked: &Asked,
+    asked: &ClaimRequest,
     permit2: Option<Address>,
     routers: &[Address],
 ) -> Result<Option<PermitSingle>, Mismatch> {
@@ -61,11 +61,14 @@ pub fn permit(
     let number = |path: &[&str], field| amount(at(data, path), field);
     let sized = |path: &[&str], field: &'static str| {
         let value = number(path, field)?;
-        u64::try_from(value).ok().filter(|value| *value < 1 << 48).ok_or(Wrong::Field(field, "number of 48 bits"))
+        u64::try_from(value)
+            .ok()
+            .filter(|value| *value < 1 << 48)
+            .ok_or(ClaimMismatch::Field(field, "number of 48 bits"))
     };
     let permitted = number(&["values", "details", "amount"], "permitData.amount")?;
     let permitted = U160::checked_from_limbs_slice(permitted.as_limbs())
-        .ok_or(Wrong::Field("permitData.amount", "number of 160 bits"))?;
+        .ok_or(ClaimMismatch::Field("permitData.amount", "number of 160 bits"))?;
     let details = PermitDetails {
         token: asked.token_in,
         amount: permitted,
@@ -76,10 +79,13 @@ pub fn permit(
     Ok(Some(PermitSingle { details, spender, sigDeadline: deadline }))
 }
 
-fn bytes(value: Option<&Value>, field: &'static str) -> Result<Bytes, Wrong> {
+fn bytes(value: Option<&Value>, field: &'static str) -> Result<Bytes, ClaimMismatch> {
     let text = value.and_then(Value::as_str).filter(|text| text.len() <= 2 * MOST_CALLDATA + 2);
     let digits = text.and_then(|text| text.strip_prefix("0x"));
-    digits.and_then(|digits| hex::decode(digits).ok()).map(Into::into).ok_or(Wrong::Field(field, "hexadecimal bytes"))
+    digits
+        .and_then(|digits| hex::decode(digits).ok())
+        .map(Into::into)
+        .ok_or(ClaimMismatch::Field(field, "hexadecimal bytes"))
 }
 
 /// Compares the API's call with our own: router, sender, value, paths and amounts must be the same, and no third party
@@ -91,7 +97,7 @@ pub fn call(swap: &Value, own: &OwnCall<'_>) -> Result<(), Mismatch> {
     chain(at(swap, &["chainId"]), "swap.chainId", own.chain_id)?;
     same(at(swap, &["to"]), "swap.to", own.router)?;
     same(at(swap, &["from"]), "swap.from", own.account)?;
-    let value = wei(at(swap, &["value"])).ok_or(Wrong::Field("swap.value", "amount"))?;
+    let value = wei(at(swap, &["value"])).ok_or(ClaimMismatch::Field("swap.value", "amount"))?;
     if value != own.value {
         return Err(differs(format_args!("its call sends {value} wei, but ours sends {}", own.value)));
     }
@@ -161,7 +167,7 @@ fn fixed(exact: Exactness) -> U256 {
 pub fn approval(answer: &Value, ask: &ApprovalAsk) -> Result<ApprovalWord, Mismatch> {
     for name in ["approval", "cancel"] {
         if answer.get(name).is_none() {
-            return Err(Wrong::Field("approval and cancel", "transaction or null").into());
+            return Err(ClaimMismatch::Field("approval and cancel", "transaction or null").into());
         }
     }
     let cancel = at(answer, &["cancel"]).map(|transaction| approved(transaction, ask)).transpose()?;

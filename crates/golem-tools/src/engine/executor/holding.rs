@@ -9,10 +9,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::ending::Refusal;
-use super::{Call, Executor, told};
+use super::{Call, Executor, to_json};
 use bardo_base::error::{ErrorCode, ToolError};
 use bardo_base::id::{CallId, PermitId};
-use bardo_safety::approval::{ApprovalDesk, ApprovalRequest, Confirmation};
+use bardo_safety::approval::{ApprovalQueue, ApprovalRequest, Confirmation};
 use bardo_safety::operator_proof::OperatorProof;
 use bardo_safety::pipeline::Preview;
 use bardo_session::envelope::{Status, ToolResponse};
@@ -119,12 +119,12 @@ impl Offer {
 
     /// Builds the approval request for the operator, whose own action this is.
     pub fn question(&self) -> ApprovalRequest {
-        ApprovalDesk::by_hand(Arc::clone(&self.preview))
+        ApprovalQueue::by_hand(Arc::clone(&self.preview))
     }
 
     /// Preview as JSON, in the form of an envelope.
-    pub fn told(&self) -> Value {
-        told::preview(&self.preview)
+    pub fn to_json(&self) -> Value {
+        to_json::preview(&self.preview)
     }
 
     /// True if the offer can no longer be committed.
@@ -144,7 +144,7 @@ impl Offer {
     }
 
     /// Withdraws the offer.
-    pub async fn take_back(self) -> ToolResponse {
+    pub async fn withdraw(self) -> ToolResponse {
         self.say(Word::TakeBack).await
     }
 

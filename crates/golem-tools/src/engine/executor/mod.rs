@@ -15,7 +15,7 @@
 mod ending;
 mod holding;
 mod reading;
-mod told;
+mod to_json;
 mod writing;
 
 pub use self::holding::{Offer, Offered};
@@ -35,10 +35,10 @@ use tracing::{Instrument as _, field::Empty, info_span};
 
 use self::ending::{Refusal, millis, panicked};
 use self::holding::Hold;
-use self::writing::{Leave, Wishes};
+use self::writing::{CallOptions, CancelState};
 use super::acting::{Acting, ApprovalMode};
 use super::catalog::{Catalog, Entry};
-use super::context::{CallContext, Standing};
+use super::context::{CallConditions, CallContext};
 use super::input::Input;
 use super::keys::{Claim, Claimed, Orphan};
 use super::rate::CallRate;
@@ -53,7 +53,7 @@ use bardo_base::text::SafeText;
 use bardo_base::units::BasisPoints;
 use bardo_safety::account::AccountKind;
 use bardo_safety::approval::AskedBy;
-use bardo_safety::operator::CallRefused;
+use bardo_safety::operator_policy::CallRefused;
 use bardo_safety::pipeline::Fate;
 use bardo_session::envelope::{Status, ToolResponse};
 use bardo_store::Store;
@@ -174,7 +174,7 @@ enum Running {
     /// A read can be cancelled at any time.
     Read(AbortHandle),
     /// A write can be cancelled until signing begins.
-    Write(AbortHandle, Arc<Leave>),
+    Write(AbortHandle, Arc<CancelState>),
 }
 
 /// Call with valid parameters, ready to run.
@@ -289,7 +289,7 @@ impl Executor {
                     false => call.asked_by,
                 };
                 let (dry_run, approve, phase) = (call.dry_run, call.approve, call.phase);
-                let wishes = Wishes { dry_run, approve, phase, asked_by };
+                let wishes = CallOptions { dry_run, approve, phase, asked_by };
                 self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
             }
         };
@@ -349,7 +349,7 @@ impl Shared {
 
     /// Collects the conditions of a call: the actor's phase, tightened if the call asks for it, the approval queue, and
     /// the limits.
-    fn standing(&self, asked: Option<Phase>) -> Standing {
+    fn standing(&self, asked: Option<Phase>) -> CallConditions {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
         let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
         let kind = self.acting.as_ref().map(|acting| acting.account.kind());
@@ -357,7 +357,7 @@ impl Shared {
         let phase = asked.map_or(own, |asked| asked.max(own));
         let rules = self.acting.as_ref().map(|acting| acting.pipeline.rules());
         let max_slippage = rules.map(|rules| rules.slippage(phase).max_slippage);
-        Standing { phase, desk, signs_messages, max_slippage }
+        CallConditions { phase, desk, signs_messages, max_slippage }
     }
 
     fn say(&self, call_id: CallId, kind: EventKind) {

@@ -15,7 +15,7 @@ use tracing::{Instrument as _, debug_span, instrument};
 
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::{ByHand, Hold};
-use super::{Executor, Job, Running, Shared, bound, settle, told};
+use super::{Executor, Job, Running, Shared, bound, settle, to_json};
 use crate::engine::acting::{Acting, ApprovalMode};
 use crate::engine::catalog::Entry;
 use crate::engine::context::CallContext;
@@ -28,12 +28,12 @@ use bardo_base::failpoint::{self, Failpoint};
 use bardo_base::model::{Phase, ToolMeta};
 use bardo_base::text::SafeText;
 use bardo_safety::approval::{AnswerError, ApprovalNeed, AskRefused, AskedBy, Consent, Decision};
-use bardo_safety::pipeline::{Asked, Committed, Preview, State, Turn};
+use bardo_safety::pipeline::{AccountLock, Committed, PhaseRequest, Preview, State};
 use bardo_session::envelope::{Status, ToolResponse};
 
 /// Options of a call beside its parameters.
 #[derive(Debug, Clone)]
-pub(super) struct Wishes {
+pub(super) struct CallOptions {
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
     pub(super) phase: Option<Phase>,
@@ -42,7 +42,7 @@ pub(super) struct Wishes {
 
 /// Cancellation state of a write.
 #[derive(Debug, Default)]
-pub(super) struct Leave(Mutex<Stage>);
+pub(super) struct CancelState(Mutex<Stage>);
 
 /// Progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,7 +60,7 @@ enum Stage {
     Cancelled,
 }
 
-impl Leave {
+impl CancelState {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.0.lock()
     }
@@ -108,12 +108,12 @@ impl Executor {
         context: &CallContext,
         entry: &Arc<Entry>,
         started: Instant,
-        (job, params, wishes): (WriteJob, Value, Wishes),
+        (job, params, wishes): (WriteJob, Value, CallOptions),
         (claim, hold): (Option<Claim>, Option<Hold>),
     ) -> ToolResponse {
-        let leave = Arc::new(Leave::default());
+        let leave = Arc::new(CancelState::default());
         let meta = entry.def.meta;
-        let act = Act {
+        let act = WriteTask {
             shared: Arc::clone(&self.shared),
             context: context.clone(),
             entry: Arc::clone(entry),
@@ -178,7 +178,7 @@ struct Guard<'a> {
     context: CallContext,
     started: Instant,
     handle: JoinHandle<ToolResponse>,
-    leave: Arc<Leave>,
+    leave: Arc<CancelState>,
     over: bool,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Guard<'a> {
         context: CallContext,
         started: Instant,
         handle: JoinHandle<ToolResponse>,
-        leave: Arc<Leave>,
+        leave: Arc<CancelState>,
     ) -> Self {
         let running = Running::Write(handle.abort_handle(), Arc::clone(&leave));
         shared.running().insert(context.call_id(), running);
@@ -210,12 +210,12 @@ impl Drop for Guard<'_> {
 }
 
 /// State of one write on its task.
-struct Act {
+struct WriteTask {
     shared: Arc<Shared>,
     context: CallContext,
     entry: Arc<Entry>,
-    wishes: Wishes,
-    leave: Arc<Leave>,
+    wishes: CallOptions,
+    leave: Arc<CancelState>,
     claim: Option<Claim>,
     hold: Option<Hold>,
     /// Operator's approval, given together with the commit.
@@ -226,7 +226,7 @@ struct Act {
     broke: bool,
 }
 
-impl Drop for Act {
+impl Drop for WriteTask {
     /// Releases the key of a call that was cancelled or failed before signing.
     fn drop(&mut self) {
         if *self.leave.stage() == Stage::Committing {
@@ -260,7 +260,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// two if one of them uses the wrapped native token.
 const MOST_CLEARED: usize = 16;
 
-impl Act {
+impl WriteTask {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
         let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
         // Whatever was signed must never be signed again under the same key, whatever the outcome.
@@ -300,7 +300,7 @@ impl Act {
                     let turn = self.turn(acting, &previewed.preview).await?;
                     let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
                     let mut consent = Some(consent);
-                    if stale && !as_it_is && !matches!(consent, Some(Consent::Yes(_))) {
+                    if stale && !as_it_is && !matches!(consent, Some(Consent::Approved(_))) {
                         // Another action of the account ran first, so balances and allowances have changed. Nobody has
                         // approved the old preview; prepare a new one while holding the account lock.
                         previewed = self.preview(acting, self.bind(&params)?, &params).await?;
@@ -371,10 +371,10 @@ impl Act {
     ///
     /// # Errors
     /// `ORDER_STILL_OPEN` if a cancellation needs approval, fails or does not settle in time.
-    async fn clear_the_way(&mut self, acting: &Acting, preview: &Preview, turn: &Turn) -> Result<bool, Refusal> {
+    async fn clear_the_way(&mut self, acting: &Acting, preview: &Preview, turn: &AccountLock) -> Result<bool, Refusal> {
         let before = self.cleared.len();
         for _ in 0..MOST_CLEARED {
-            let asked = Asked { phase: preview.phase, own: Some(acting.phase.clone()) };
+            let asked = PhaseRequest { phase: preview.phase, own: Some(acting.phase.clone()) };
             let account = Arc::clone(&acting.account);
             let clearing = acting.pipeline.preview_clearing(preview, account, asked).await;
             let Some(clearing) = clearing.map_err(|refusal| uncleared(&refusal.message))? else { break };
@@ -497,7 +497,7 @@ impl Act {
         let own = *acting.phase.borrow();
         let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
         let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
-        let asked = Asked { phase, own: Some(acting.phase.clone()) };
+        let asked = PhaseRequest { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
         let preview = preview.map_err(|refusal| refused(refusal.error()))?;
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
@@ -505,7 +505,7 @@ impl Act {
 
     /// Waits for the account lock until the permit expires. Returns `None` for an action that only cancels or revokes:
     /// the pipeline takes the lock itself, with a short timeout.
-    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<Turn>, Refusal> {
+    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<AccountLock>, Refusal> {
         if preview.simulated.takes_back {
             return Ok(None);
         }
@@ -548,7 +548,7 @@ impl Act {
             return self.concluded(ticket.decision().await).unwrap_or_else(expired);
         }
         if let Some(yes) = desk.granted(&previewed.preview) {
-            return Ok(Answered::Consent(Consent::Yes(yes)));
+            return Ok(Answered::Consent(Consent::Approved(yes)));
         }
         match self.wishes.approve.unwrap_or(acting.approve) {
             ApprovalMode::Always if needs_yes => return Ok(Answered::Consent(Consent::Always)),
@@ -583,7 +583,7 @@ impl Act {
         Some(match decision {
             Decision::PermitExpired => return None,
             Decision::NotAsked(refused_to_ask) => Err(not_asked(&refused_to_ask)),
-            Decision::Approved(yes) => Ok(Answered::Consent(Consent::Yes(yes))),
+            Decision::Approved(yes) => Ok(Answered::Consent(Consent::Approved(yes))),
             Decision::Edit { amount } => Ok(Answered::Edit(amount)),
             decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
                 if let Decision::RefusedAndHalted { reason } = &decided {
@@ -616,16 +616,16 @@ impl Act {
     /// Builds the outcome from the tool's answer. If the tool fails after something was signed, the outcome still
     /// reports the transactions.
     fn ended(&self, preview: &Preview, deliver: Deliver, committed: &Committed) -> Result<Ended, Refusal> {
-        let mut hints = told::committed(committed);
+        let mut hints = to_json::committed(committed);
         if let Some(opinion) = &preview.opinion {
-            hints.insert("guardian".to_owned(), told::opinion(opinion));
+            hints.insert("guardian".to_owned(), to_json::opinion(opinion));
         }
         if !self.cleared.is_empty() {
             hints.insert("cancelled_orders".to_owned(), self.cleared.iter().map(B256::to_string).collect());
         }
         let (status, error) = match &committed.state {
             State::Simulated => {
-                hints.insert("permit".to_owned(), told::preview(preview));
+                hints.insert("permit".to_owned(), to_json::preview(preview));
                 (Status::Simulated, None)
             }
             State::Done => (Status::Success, None),
@@ -727,5 +727,5 @@ fn unapproved(preview: &Preview) -> Refusal {
     };
     let error =
         ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's approval: {reasons}"));
-    refused(error.detail("permit", told::preview(preview)))
+    refused(error.detail("permit", to_json::preview(preview)))
 }

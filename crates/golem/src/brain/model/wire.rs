@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::pi::{PI_TOOLS, PiTool};
+use crate::agent_api::{AGENT_TOOLS, AgentTool};
 
 /// Maximum size of one call's arguments, in bytes.
 const MOST_ARGUMENTS: usize = 64 << 10;
@@ -95,15 +95,15 @@ impl Style {
                     openai_turn(turn, &mut messages);
                 }
                 json!({
-                    "model": model, "messages": messages, "tools": PiTool::openai(), "max_tokens": most_tokens,
+                    "model": model, "messages": messages, "tools": AgentTool::openai(), "max_tokens": most_tokens,
                     "stream": true, "stream_options": {"include_usage": true},
                 })
             }
             Self::Anthropic => {
-                let tool = |tool: &PiTool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema()});
+                let tool = |tool: &AgentTool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema()});
                 json!({
                     "model": model, "system": system, "messages": turns.iter().map(anthropic_turn).collect::<Vec<_>>(),
-                    "tools": PI_TOOLS.iter().map(tool).collect::<Vec<_>>(), "max_tokens": most_tokens, "stream": true,
+                    "tools": AGENT_TOOLS.iter().map(tool).collect::<Vec<_>>(), "max_tokens": most_tokens, "stream": true,
                 })
             }
         }

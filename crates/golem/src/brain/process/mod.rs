@@ -30,13 +30,13 @@ use serde_json::json;
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{Brain, COMMIT, End, Nerves, Wake};
-use crate::pi::ActionKind;
+use super::{AgentSignals, Brain, COMMIT, End, Wake};
+use crate::agent_api::ActionKind;
 use bardo_base::text::SafeText;
 use child::{Out, Running};
 use confinement::{Confinement, IsolationLevel};
 use golem_tools::engine::{ToolResponse, schema};
-use protocol::{Said, Told};
+use protocol::{BrainLimits, Said};
 
 pub use child::CommandLine;
 
@@ -82,20 +82,20 @@ impl ProcessBrain {
 }
 
 impl Brain for ProcessBrain {
-    fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
+    fn live<'a>(self: Box<Self>, signals: &'a mut AgentSignals) -> BoxFuture<'a, End> {
         Box::pin(async move {
             let (well, why) = match Running::start(&self.line, &self.confinement).await {
                 Err(why) => (false, why.to_string()),
                 Ok((running, isolation)) => {
                     let led = format!("Led by the program `{}`.", self.line.program());
                     match isolation.level() {
-                        IsolationLevel::Full => nerves.now(&led, "", None, None),
+                        IsolationLevel::Full => signals.now(&led, "", None, None),
                         IsolationLevel::Partial | IsolationLevel::None => {
                             tracing::warn!(%isolation, "brain process");
-                            nerves.now(&format!("{led} {isolation}."), "", None, None);
+                            signals.now(&format!("{led} {isolation}."), "", None, None);
                         }
                     }
-                    Talk::new(running, self.limits).lead(nerves).await
+                    Talk::new(running, self.limits).lead(signals).await
                 }
             };
             End { well, why: SafeText::clean(&why, 300) }
@@ -162,21 +162,21 @@ impl Talk {
     }
 
     /// Runs the conversation. Returns whether it ended regularly, and the reason.
-    async fn lead(mut self, nerves: &mut Nerves) -> (bool, String) {
-        let over = match self.talk(nerves).await {
+    async fn lead(mut self, signals: &mut AgentSignals) -> (bool, String) {
+        let over = match self.talk(signals).await {
             Err(Over::Broken(why)) => (false, why),
             Err(Over::Done(why)) => {
-                self.farewell().await;
+                self.session_summary().await;
                 (true, why)
             }
             Ok(()) => {
-                self.farewell().await;
+                self.session_summary().await;
                 (true, "it was asked to stop".to_owned())
             }
         };
         // Previews and reads end here, so no new offer can appear.
         self.calls.shutdown().await;
-        nerves.pi().take_back_own().await;
+        signals.agent().take_back_own().await;
         let until = Instant::now() + SETTLING;
         while let Ok(Some(_)) = timeout_at(until, self.commits.join_next()).await {}
         // Commits that are still being signed continue by themselves.
@@ -185,22 +185,22 @@ impl Talk {
     }
 
     /// Returns `Ok` if the session asks the brain to leave.
-    async fn talk(&mut self, nerves: &mut Nerves) -> Result<(), Over> {
-        let told = Told {
+    async fn talk(&mut self, signals: &mut AgentSignals) -> Result<(), Over> {
+        let told = BrainLimits {
             tick_seconds: self.limits.tick.as_secs(),
             patience_seconds: self.limits.patience.as_secs(),
             calls: self.limits.calls,
             calls_at_once: AT_ONCE,
             lines_a_second: LINES_A_SECOND,
         };
-        self.say(&protocol::hello(nerves.pi(), told))?;
+        self.say(&protocol::hello(signals.agent(), told))?;
         loop {
             // A program that has not answered the last tick, or has running calls, gets no new tick.
             let free = self.unanswered.is_none() && self.ids.is_empty();
             let wakes = if free { self.due } else { Instant::now() + LOOK };
             tokio::select! {
                 out = self.running.next() => match out {
-                    Some(Out::Line(line)) => self.hear(&line, nerves)?,
+                    Some(Out::Line(line)) => self.hear(&line, signals)?,
                     Some(Out::TooLong) => {
                         let most = protocol::MOST_LINE >> 10;
                         return Err(broken(format!("it wrote a line longer than {most} KiB")));
@@ -210,12 +210,12 @@ impl Talk {
                 },
                 Some(answered) = self.calls.join_next_with_id() => self.answer(answered)?,
                 Some(answered) = self.commits.join_next_with_id() => self.answer(answered)?,
-                woken = nerves.wake(wakes) => match woken {
+                woken = signals.wake(wakes) => match woken {
                     Wake::Leave => return Ok(()),
                     Wake::Words(words) => {
-                        self.say(&json!({"type": "words", "text": words, "context": nerves.context()}))?;
+                        self.say(&json!({"type": "words", "text": words, "context": signals.context()}))?;
                     }
-                    Wake::Due if free => self.tick(nerves)?,
+                    Wake::Due if free => self.tick(signals)?,
                     Wake::Due => {}
                 },
                 () = sleep(LOOK) => self.look()?,
@@ -223,7 +223,7 @@ impl Talk {
         }
     }
 
-    fn tick(&mut self, nerves: &Nerves) -> Result<(), Over> {
+    fn tick(&mut self, signals: &AgentSignals) -> Result<(), Over> {
         if let Some(most) = self.limits.ticks.filter(|most| self.ticks >= *most) {
             return Err(Over::Done(format!("it reached its limit of {most} ticks")));
         }
@@ -231,7 +231,7 @@ impl Talk {
         self.due = now + self.limits.tick;
         self.ticks += 1;
         self.unanswered = Some(now);
-        let context = nerves.context();
+        let context = signals.context();
         self.say(&json!({"type": "tick", "tick": self.ticks, "calls_left": self.calls_left, "context": context}))
     }
 
@@ -251,7 +251,7 @@ impl Talk {
         if quiet > GOING { Err(self.how(how)) } else { Ok(()) }
     }
 
-    fn hear(&mut self, line: &[u8], nerves: &mut Nerves) -> Result<(), Over> {
+    fn hear(&mut self, line: &[u8], signals: &mut AgentSignals) -> Result<(), Over> {
         let now = Instant::now();
         self.lines = self.lines.saturating_add(1);
         self.lately.push_back(now);
@@ -275,12 +275,12 @@ impl Talk {
         self.unanswered = None;
         let thinks = matches!(&said, Said::Think { more: true, .. });
         match said {
-            Said::Call { id, tool, params } => self.call(id, tool, params, nerves)?,
-            Said::Think { text, more } if self.thinking => nerves.think_on(&text, more),
-            Said::Think { text, more } => nerves.think(&text, more),
+            Said::Call { id, tool, params } => self.call(id, tool, params, signals)?,
+            Said::Think { text, more } if self.thinking => signals.think_on(&text, more),
+            Said::Think { text, more } => signals.think(&text, more),
             Said::Now { now, next, step, of } => {
                 let step = step.zip(of).filter(|(step, of)| (1..=*of).contains(step));
-                nerves.now(&now, &next, step, None);
+                signals.now(&now, &next, step, None);
             }
             Said::Idle {} => {}
             Said::Done { why } if why.trim().is_empty() => return Err(Over::Done("it has finished".to_owned())),
@@ -290,7 +290,13 @@ impl Talk {
         Ok(())
     }
 
-    fn call(&mut self, id: String, tool: String, params: serde_json::Value, nerves: &mut Nerves) -> Result<(), Over> {
+    fn call(
+        &mut self,
+        id: String,
+        tool: String,
+        params: serde_json::Value,
+        signals: &mut AgentSignals,
+    ) -> Result<(), Over> {
         if self.ids.values().any(|(one, _)| *one == id) {
             return self.say(&protocol::refused(&json!(id), self.lines, &"a call with this id is in progress"));
         }
@@ -304,10 +310,10 @@ impl Talk {
         self.calls_left = left;
         if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
             let why = params.get("why").and_then(serde_json::Value::as_str).unwrap_or(kind.name);
-            nerves.now(why, "", None, Some(kind));
+            signals.now(why, "", None, Some(kind));
         }
         let commits = tool == COMMIT;
-        let call = nerves.call(tool, params);
+        let call = signals.call(tool, params);
         let begun = if commits { self.commits.spawn(call) } else { self.calls.spawn(call) };
         self.ids.insert(begun.id(), (id, self.lines));
         Ok(())
@@ -363,7 +369,7 @@ impl Talk {
     }
 
     /// Sends `bye` and gives the process time to exit.
-    async fn farewell(&mut self) {
+    async fn session_summary(&mut self) {
         let seconds = GOING.as_secs();
         // A process that no longer reads is killed like one that does not exit.
         let _unheard = self.running.say(&json!({"type": "bye", "why": "the session is ending", "seconds": seconds}));

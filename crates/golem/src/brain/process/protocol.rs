@@ -37,7 +37,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES, in_agent_terms};
+use crate::agent_api::{ACTION_KINDS, AGENT_TOOLS, AgentSession, QUERIES, in_agent_terms};
 use bardo_base::model::Guidelines;
 use bardo_base::text::SafeText;
 use golem_tools::engine::{ToolResponse, unambiguous};
@@ -117,7 +117,7 @@ pub fn read(line: &[u8]) -> Result<Said, SafeText> {
 
 /// Limits of a brain, as sent in `hello`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct BrainLimits {
     /// Interval between two ticks, in seconds.
     pub tick_seconds: u64,
     /// Timeout for an answer to a tick, in seconds.
@@ -131,21 +131,21 @@ pub struct Told {
 }
 
 /// Builds the `hello` line.
-pub fn hello(pi: &PiSession, limits: Told) -> Value {
-    let tools = PI_TOOLS
+pub fn hello(agent: &AgentSession, limits: BrainLimits) -> Value {
+    let tools = AGENT_TOOLS
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()}));
-    let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(pi.catalog()).is_empty());
-    let kinds = kinds.map(|kind| told(pi, "kind", kind.name, kind.acts));
-    let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
-    let queries = queries.map(|query| told(pi, "query", query.name, query.tool));
-    let strategy = pi.papers().strategy().unwrap_or_else(|error| {
+    let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(agent.catalog()).is_empty());
+    let kinds = kinds.map(|kind| told(agent, "kind", kind.name, kind.acts));
+    let queries = QUERIES.iter().filter(|query| agent.catalog().get(query.tool).is_some());
+    let queries = queries.map(|query| told(agent, "query", query.name, query.tool));
+    let strategy = agent.documents().strategy().unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot read the owner's strategy for the program");
         String::new()
     });
     json!({
-        "type": "hello", "protocol": PROTOCOL, "golem_id": pi.golem_id(), "role": pi.role(),
-        "account": pi.account(), "chains": pi.chains(), "caps": pi.caps(), "goal": pi.goal(), "strategy": strategy,
+        "type": "hello", "protocol": PROTOCOL, "golem_id": agent.golem_id(), "role": agent.role(),
+        "account": agent.account(), "chains": agent.chains(), "caps": agent.caps(), "goal": agent.goal(), "strategy": strategy,
         "tools": tools.collect::<Vec<_>>(), "kinds": kinds.collect::<Vec<_>>(),
         "queries": queries.collect::<Vec<_>>(),
         "limits": {
@@ -156,16 +156,16 @@ pub fn hello(pi: &PiSession, limits: Told) -> Value {
 }
 
 /// Describes a kind of action or query for the program: its parameters, its purpose, and the guideline for each phase.
-fn told(pi: &PiSession, of: &str, name: &str, tool: &str) -> Value {
-    let mut told = json!({of: name, "parameters": pi.schema_of(tool)});
-    if let (Some(entry), Value::Object(fields)) = (pi.catalog().get(tool), &mut told) {
+fn told(agent: &AgentSession, of: &str, name: &str, tool: &str) -> Value {
+    let mut told = json!({of: name, "parameters": agent.schema_of(tool)});
+    if let (Some(entry), Value::Object(fields)) = (agent.catalog().get(tool), &mut told) {
         let meta = &entry.def.meta;
-        let memory = meta.prompt_guidelines.memory.filter(|_| pi.learns());
+        let memory = meta.prompt_guidelines.memory.filter(|_| agent.learns());
         let guidelines = Guidelines { memory, ..meta.prompt_guidelines }.each();
         let guidelines: Map<String, Value> = guidelines
-            .map(|(key, advice)| (key.to_owned(), Value::from(in_agent_terms(advice, pi.catalog()))))
+            .map(|(key, advice)| (key.to_owned(), Value::from(in_agent_terms(advice, agent.catalog()))))
             .collect();
-        fields.insert("description".to_owned(), json!(in_agent_terms(meta.description, pi.catalog())));
+        fields.insert("description".to_owned(), json!(in_agent_terms(meta.description, agent.catalog())));
         fields.insert("guidelines".to_owned(), Value::Object(guidelines));
     }
     told

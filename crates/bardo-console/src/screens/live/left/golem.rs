@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::frame;
 use crate::format::{age, amount};
-use crate::pen::{Pen, line};
+use crate::painter::{Painter, line};
 use crate::screens::Known;
 use crate::theme::Role;
 use crate::widgets::gauge::{self, Full, Gauge};
@@ -44,32 +44,35 @@ fn role_words(role: &str) -> String {
     }
 }
 
-pub(super) fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn golem(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let name = known.ready.map_or_else(
         || "The Golem".to_owned(),
         |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
     );
-    let inner = frame(pen, area, &name, false);
+    let inner = frame(painter, area, &name, false);
     let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
     let picture =
         Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
-    sprite::draw(&model, pen, picture, known.moment());
+    sprite::draw(&model, painter, picture, known.moment());
     let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
-    pen.pieces(line(words, 0), &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
-    pen.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
+    painter.pieces(line(words, 0), &[(sprite::phase_words(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
+    painter.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
     let vitals = known.feed.vitals.as_ref();
     if let Some(vitals) = vitals {
         let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
         // The age changes by itself like a clock, so it is hidden without motion.
         let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
         if known.motion || !of.is_empty() {
-            pen.pieces(line(words, 2), &[(told, Role::TextDim)]);
+            painter.pieces(line(words, 2), &[(told, Role::TextDim)]);
         }
-        pen.pieces(line(words, 3), &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)]);
+        painter.pieces(
+            line(words, 3),
+            &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)],
+        );
     }
     let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
     for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
-        gauge::draw(&gauge, pen, line(gauges, at), 7);
+        gauge::draw(&gauge, painter, line(gauges, at), 7);
     }
 }
 
@@ -154,11 +157,11 @@ fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
 const WEEK: u64 = 7 * 86_400;
 
 /// Draws the Golem in one line.
-pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(in crate::screens::live) fn face_line(painter: &mut Painter<'_>, known: &Known<'_>, area: Rect) {
     let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
     let phase = phase(known);
     let model = SpriteModel { state: body(known), phase, letters: false };
-    sprite::draw(&model, pen, Rect { width: area.width.min(5), ..area }, known.moment());
+    sprite::draw(&model, painter, Rect { width: area.width.min(5), ..area }, known.moment());
     let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
     let mut groups = vec![
         Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
@@ -173,7 +176,7 @@ pub(in crate::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, 
         groups.push(Group::new(rank, format!("   {words}"), role));
     }
     let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
-    pen.pieces(place, &chosen(groups, usize::from(place.width)));
+    painter.pieces(place, &chosen(groups, usize::from(place.width)));
 }
 
 /// Equity, gas and failures in the shortest form.

@@ -1,0 +1,121 @@
+//! Details of a call: request, checks, simulation, decision, signatures, verification, and its audit log entries.
+
+use std::borrow::Cow;
+
+use alloy_primitives::B256;
+use serde_json::json;
+
+use super::feed::{CallSeen, Feed};
+use super::model::{Money, Page};
+use crate::keymap::Action;
+use crate::widgets::plain::tool_word;
+use bardo_base::chains;
+use bardo_base::id::CallId;
+use bardo_session::handle::Found;
+
+/// State of the details page of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallDetails {
+    /// Id of the call.
+    pub call_id: CallId,
+    /// Number of lines scrolled past.
+    pub offset: usize,
+    /// Reply with its audit log entries; `None` until it arrives.
+    pub trail: Option<Box<Found>>,
+}
+
+impl CallDetails {
+    /// Creates the details page before its audit log entries arrive.
+    pub fn new(call_id: CallId) -> Self {
+        Self { call_id, offset: 0, trail: None }
+    }
+
+    /// Scrolls the page. `rows` is its height.
+    pub fn scroll(&mut self, action: Action, rows: usize) {
+        let half = (rows / 2).max(1);
+        self.offset = match action {
+            Action::Down => self.offset.saturating_add(1),
+            Action::Up => self.offset.saturating_sub(1),
+            Action::HalfPageDown => self.offset.saturating_add(half),
+            Action::HalfPageUp => self.offset.saturating_sub(half),
+            Action::Top => 0,
+            Action::Bottom => usize::MAX,
+            _ => self.offset,
+        };
+    }
+
+    /// Details of the call as JSON.
+    pub fn json(&self, feed: &Feed) -> String {
+        let call = feed.call(self.call_id);
+        let told = json!({
+            "call_id": self.call_id,
+            "tool": call.map(CallSeen::tool),
+            "params": call.and_then(|call| call.start.as_ref()).map(|start| start.params.value()),
+            "checks": call.map(|call| &call.checks),
+            "offer": call.and_then(|call| call.offer.as_ref()),
+            "decision": call.and_then(|call| call.resolved.as_ref()),
+            "transactions": call.map(|call| call.transactions.iter().map(|(_, update)| update).collect::<Vec<_>>()),
+            "error": call.and_then(|call| call.error.as_ref()),
+            "end": call.and_then(|call| call.end.as_ref()),
+            "verified": call.and_then(|call| call.verified.as_ref()),
+            "trail": self.trail,
+        });
+        serde_json::to_string_pretty(&told).unwrap_or_default()
+    }
+}
+
+/// Subject of a call in a few words: the trade and its chains, a token, or the chain. Its kind is returned by [`word`].
+pub fn title(call: &CallSeen) -> String {
+    let params = call.start.as_ref().map(|start| start.params.value());
+    let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
+    let ends = text("source_chain").zip(text("destination_chain"));
+    match (text("amount"), text("token_in"), text("token_out"), ends) {
+        (Some(amount), Some(from), to, Some((source, destination))) => {
+            let got = to.filter(|to| *to != from).map(|to| format!(" as {to}")).unwrap_or_default();
+            format!("{amount} {from} {source} → {destination}{got}")
+        }
+        (Some(amount), Some(from), Some(to), None) => format!("{amount} {from} → {to}"),
+        _ => text("token").or_else(|| text("chain")).unwrap_or_default().to_owned(),
+    }
+}
+
+/// Scheme of a devnet transaction's address, which only the console itself can show.
+pub const OWN_PAGES: &str = "bardo://";
+
+/// Address of a call's newest transaction in its block explorer, or in the console on a devnet. `None` without one.
+pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
+    let (_, update) = call.transactions.last()?;
+    Some(transaction_link(update.chain_id, update.hash, page))
+}
+
+/// Address of a transaction in its block explorer, or in the console if there is none.
+pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
+    let devnet = page.network.as_ref().is_none_or(|network| matches!(network.money, Money::Play | Money::Rehearsal));
+    let outside = chains::known(chain_id).filter(|_| !devnet).map(|chain| chain.explorer);
+    match outside {
+        Some(explorer) => format!("{explorer}/tx/{hash}"),
+        None => format!("{OWN_PAGES}tx/{hash}"),
+    }
+}
+
+/// Kind and subject of a call in one line.
+pub fn named(call: &CallSeen) -> String {
+    format!("{} {}", word(call.tool()), title(call)).trim_end().to_owned()
+}
+
+/// Display name of a tool.
+pub fn word(tool: &str) -> Cow<'static, str> {
+    Cow::Borrowed(match tool {
+        "uniswap_get_quote" => "Quote",
+        "uniswap_execute_swap" => "Swap",
+        "uniswap_check_allowance" => "Allowance",
+        "token_approve" => "Approve",
+        "token_revoke" => "Revoke",
+        "uniswap_submit_uniswapx_order" => "Auction",
+        "uniswapx_cancel_order" => "Cancel",
+        "uniswap_submit_cross_chain_intent" => "Bridge",
+        "intent_refund" => "Refund",
+        "" => "Call",
+        other => return Cow::Owned(tool_word(other)),
+    })
+}

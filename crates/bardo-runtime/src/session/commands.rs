@@ -1,0 +1,558 @@
+//! Execution of commands. Raising a stop, holding and rejecting take effect at once; a command that loosens a
+//! restriction only opens an approval request.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use alloy::primitives::Address;
+
+use super::error::{CommandError, SteerError};
+use super::keys::STAY;
+use super::prompts::Own;
+use super::prompts::policy_requirement;
+use super::selling::Cause;
+use super::state::{Lines, SessionState};
+use super::tell;
+use super::watching::Watched;
+use crate::actor::Script;
+use crate::data::{DataFolder, LedgerKind};
+use crate::questions::answering::{self, NotTaken};
+use crate::questions::shared::Heard;
+use crate::reauthentication;
+use bardo_base::id::{GolemId, PermitId};
+use bardo_base::model::StopLevel;
+use bardo_base::secret::Password;
+use bardo_base::text::SafeText;
+use bardo_safety::approval::ApprovalQueue;
+use bardo_safety::audit::AuditLog;
+use bardo_safety::ledger::{self, LedgerError};
+use bardo_safety::operator_proof::{Authorisation, OperatorProof};
+use bardo_safety::stop::{InForce, StopError};
+use bardo_session::handle::{BreakerState, Command, DevnetControl, LeaveMode, News, Sent};
+use bardo_session::questions::{AnswerKind, Confirmation, OperatorAnswer, QuestionKey};
+use golem::life::Played;
+use golem::scenario;
+use golem_chain::devnet::Mining;
+use golem_tools::engine::{Call, Input};
+
+/// Maximum number of blocks per command.
+const MOST_BLOCKS: u32 = 256;
+/// Maximum time per command, in seconds: 30 days.
+const MOST_SECONDS: u64 = 30 * 86_400;
+/// Number of blocks over which prices fall or rise.
+const SHOCK_BLOCKS: u64 = 10;
+
+/// Result of a command: success or failure with a message; `None` if other messages report it.
+pub(super) type Outcome = Option<Result<String, CommandError>>;
+
+impl SessionState {
+    /// Executes a command; returns the mode of leaving if it is one to leave.
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        sent: Sent,
+        lines: &Lines,
+        watched: &mut Watched,
+    ) -> Option<LeaveMode> {
+        if let Command::Leave(mode) = sent.command {
+            return Some(mode);
+        }
+        let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
+        let outcome = if ours {
+            match (self.watch_only, &sent.command) {
+                (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
+                (true, _) => Some(Err(CommandError::WatchOnly)),
+            }
+        } else {
+            Some(Err(CommandError::OtherGolem(sent.golem_id)))
+        };
+        if let Some(told) = outcome {
+            let (done, words) = match told {
+                Ok(words) => (true, words),
+                Err(error) => (false, error.to_string()),
+            };
+            tell(&self.links.news, News::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
+        }
+        self.look_around(watched).await;
+        None
+    }
+
+    async fn command(self: &Arc<Self>, command: Command, lines: &Lines) -> Outcome {
+        match command {
+            Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
+                if *self.control.leaving.borrow() {
+                    return Some(Err(CommandError::Ends));
+                }
+                self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
+                None
+            }
+            Command::Offer { .. } | Command::Commit { .. } if *self.control.leaving.borrow() => {
+                Some(Err(CommandError::Ends))
+            }
+            Command::Offer { ticket, tool, params } => {
+                self.offer(ticket, Call::new(tool, Input::Json(params))).await;
+                None
+            }
+            Command::Commit { ticket, permit_id, simulation_hash } => {
+                self.commit(ticket, permit_id, simulation_hash).await.err().map(|error| Err(error.into()))
+            }
+            Command::Cancel { call_id } => {
+                let cancelled = self.sources.operator.cancel(call_id) || self.sources.golem.cancel(call_id);
+                Some(if cancelled {
+                    Ok("cancelled: nothing was signed".to_owned())
+                } else {
+                    Err(CommandError::NotCancelled)
+                })
+            }
+            Command::Answer { key, answer, confirmation, password } => {
+                Some(self.answer(key, answer, confirmation, password).await)
+            }
+            // Already executed when they arrive here; see `stop_watch`.
+            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => {
+                self.control.stop_watch.obey(&stop)
+            }
+            Command::AskToLower { level } => Some(self.ask_to_lower(level)),
+            Command::AskToLeavePaper => {
+                let on = self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on);
+                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or(CommandError::NoPaper))
+            }
+            Command::EnterPaper => Some(match &self.sources.paper {
+                Some(paper) => {
+                    paper.turn(true);
+                    Ok("paper mode: actions are simulated, nothing is signed".to_owned())
+                }
+                None => Err(CommandError::NoSigner),
+            }),
+            Command::AskToResetBreaker => Some(self.ask_to_reset()),
+            Command::Say { words } => {
+                let said = lines.words.try_send(words);
+                // The reply, or its absence, appears in the agent's own words.
+                said.err().map(|_| Err(CommandError::NobodyListens))
+            }
+            Command::RevokeGrant { number } => {
+                let revoked = self.sources.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                Some(revoked.then(|| "revoked".to_owned()).ok_or(CommandError::NoGrant))
+            }
+            Command::Look { ticket, query } => {
+                let state = Arc::clone(self);
+                tokio::spawn(async move {
+                    let found = Box::new(state.look_up(query).await);
+                    tell(&state.links.news, News::Found { ticket, found }).await;
+                });
+                None
+            }
+            Command::Devnet(control) => Some(self.devnet(control).await.map_err(CommandError::from)),
+            Command::Scenario { name } => Some(self.show(&name, lines)),
+            Command::Step if self.step_by_step => {
+                self.control.steps.add_permits(1);
+                None
+            }
+            Command::Step => Some(Err(CommandError::GoesByItself)),
+            Command::Replay(_) => Some(Err(CommandError::NoRecording)),
+            Command::Leave(_) => None,
+        }
+    }
+
+    /// Starts a scenario in place of the present one.
+    fn show(&self, name: &str, lines: &Lines) -> Result<String, CommandError> {
+        if self.sources.sandbox.is_none() {
+            return Err(CommandError::NoShowsHere);
+        }
+        let scenario = scenario::find(name)?;
+        if scenario.tick.is_some() && !self.has_own_time {
+            return Err(CommandError::OwnTime(name.to_owned()));
+        }
+        let asked_at = self.sources.clock.steady_millis();
+        lines.shows.try_send(scenario.clone()).map_err(|_| CommandError::NoPlayer)?;
+        let waits = self.sources.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
+        let told = match waits {
+            true => format!("scenario {name} starts once the Golem's open decision is answered"),
+            false => format!("scenario {name} starts"),
+        };
+        let played = self.control.cues.borrow().as_ref().map(|script| script.played.clone());
+        let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
+        self.control.cues.send_replace(Some(Script { scenario, played, asked_at }));
+        Ok(told)
+    }
+
+    /// Calls a tool on the operator's behalf, in the background.
+    async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
+        let call_id = self.sources.operator.new_call_id();
+        tell(&self.links.news, News::Began { ticket, call_id }).await;
+        let state = Arc::clone(self);
+        state.control.running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let response = state.sources.operator.call(Call { call_id: Some(call_id), ..call }).await;
+            state.control.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&state.links.news, News::Reply { ticket, response: Box::new(response) }).await;
+        });
+    }
+
+    async fn answer(
+        self: &Arc<Self>,
+        key: QuestionKey,
+        answer: OperatorAnswer,
+        confirmation: Confirmation,
+        password: Option<Password>,
+    ) -> Result<String, CommandError> {
+        let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
+        if let OperatorAnswer::RefuseAndStop { reason } = &answer {
+            // Already done before the answer; a failure there is reported here.
+            self.control.stop_watch.refuse_all(reason)?;
+        }
+        let told = match key {
+            QuestionKey::Action(permit) if self.control.offers.has(permit) => {
+                self.answer_offer(permit, &answer, confirmation, password).await
+            }
+            QuestionKey::Action(permit) if self.is_asked_here(permit) => {
+                let takes_proof = self.sources.desk.as_ref().is_some_and(ApprovalQueue::takes_proof);
+                let proof = match takes_proof && answer.kind().lets_through() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                self.answer_action(permit, answer, confirmation, proof)
+            }
+            QuestionKey::Action(permit) => {
+                let by = format!("process {}", std::process::id());
+                let proof = match answer.kind().lets_through() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                let laid = self
+                    .sources
+                    .shared
+                    .answer(permit, &answer, &confirmation, &by, self.sources.clock.now_millis(), proof)
+                    .await;
+                laid.map(|()| answering::said(&answer)).map_err(CommandError::from)
+            }
+            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
+            QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
+        };
+        if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
+    }
+
+    fn is_asked_here(&self, permit: PermitId) -> bool {
+        let pending = self.sources.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        pending.iter().any(|request| request.preview.permit.permit_id == permit)
+    }
+
+    pub(super) fn answer_action(
+        &self,
+        permit: PermitId,
+        answer: OperatorAnswer,
+        confirmation: Confirmation,
+        proof: Option<OperatorProof>,
+    ) -> Result<String, CommandError> {
+        let desk = self.sources.desk.as_ref().ok_or(CommandError::NoQueue)?;
+        Ok(answering::answer(desk, permit, answer, confirmation, proof)?)
+    }
+
+    /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
+    pub(super) async fn report_forged(&self, watched: &mut Watched) {
+        match self.sources.shared.report(self.sources.clock.now_millis()).await {
+            Ok(rejected) => {
+                for one in rejected {
+                    // A modified request of this process, or one whose answer was removed, is stored again.
+                    watched.laid.clear();
+                    let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
+                    tell(&self.links.news, News::CommandResult { done: false, words: SafeText::clean(&words, 400) })
+                        .await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot report invalid rows of the shared queue"),
+        }
+    }
+
+    /// Delivers the answers of other processes on this ledger to the approval queue.
+    pub(super) async fn hear_answers(&self, watched: &mut Watched) {
+        let heard = match self.sources.shared.heard() {
+            Ok(heard) if heard.is_empty() => return,
+            Ok(heard) => heard,
+            Err(error) => return tracing::warn!(%error, "cannot read the answers of other processes"),
+        };
+        let answered = heard.iter().map(|heard| heard.permit_id).collect();
+        for Heard { permit_id, answer, confirmation, by } in heard {
+            let taken = match self.only_here(answer.kind()) {
+                Some(why) => Err(NotTaken::OnlyThere(why).into()),
+                None => self.answer_action(permit_id, answer, confirmation, None),
+            };
+            let (done, words) = match taken {
+                Ok(said) => (true, format!("{said}, in another process ({by})")),
+                Err(why) => (false, format!("an answer from another process ({by}) was rejected: {why}")),
+            };
+            tell(&self.links.news, News::CommandResult { done, words: SafeText::clean(&words, 400) }).await;
+        }
+        // Only now: until the approval queue has the answers, the ledger must keep them.
+        match self.sources.shared.forget(answered).await {
+            // Requests whose answers were rejected are still open, and other processes must see them again.
+            Ok(()) => watched.laid.clear(),
+            Err(error) => {
+                tracing::warn!(%error, "cannot remove handled answers of other processes; they are read again")
+            }
+        }
+    }
+
+    /// Reason that an answer of this kind counts only in the process that asks, if there is one.
+    pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
+        answering::only_here(|| self.led_by_program || self.sources.shared.is_led(), kind)
+    }
+
+    /// Data directory of this session.
+    fn data_folder(&self) -> DataFolder {
+        DataFolder::at(self.control.stop_watch.file.path().parent().unwrap_or(std::path::Path::new("")))
+    }
+
+    /// Signing account. Without one it is the zero address, for which no password exists.
+    pub(super) fn signer(&self) -> Address {
+        self.sources.world.account.unwrap_or_default()
+    }
+
+    fn on_devnet(&self) -> bool {
+        self.sources.ledger.kind == LedgerKind::Devnet
+    }
+
+    /// True if this authorisation needs a password, or if that cannot be determined.
+    pub(super) fn needs_password(&self, wanted: &Authorisation) -> bool {
+        let keys = reauthentication::of(&self.data_folder()).keys_for(wanted, self.on_devnet());
+        keys.map_or(true, |keys| !keys.is_empty())
+    }
+
+    /// True if approving a request of another process needs a password.
+    pub(super) fn elsewhere_needs_password(&self) -> bool {
+        !self.on_devnet()
+    }
+
+    /// True if approving a request of this process needs a password: beside a brain that could act as the operator.
+    pub(super) fn here_needs_password(&self) -> bool {
+        self.is_brain_unisolated() && !self.on_devnet()
+    }
+
+    /// Authorisation for approving another process's request.
+    pub(super) fn approving(&self, permit_id: PermitId) -> Result<Authorisation, CommandError> {
+        let account = self.sources.world.account.ok_or(CommandError::NoPassword)?;
+        Ok(Authorisation::Approve { permit_id, account })
+    }
+
+    /// Creates a proof for `wanted` with the typed password, which is tried on every key concerned.
+    pub(super) async fn prove(
+        &self,
+        wanted: Authorisation,
+        password: Option<Password>,
+    ) -> Result<OperatorProof, CommandError> {
+        let folder = self.data_folder();
+        let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
+        let keys = keys?.into_iter().map(|key| key.name);
+        let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
+        let audit_logs = [AuditLog::new(self.sources.ledger.store.clone(), self.sources.clock.clone())];
+        let passwords = passwords.unwrap_or_default();
+        let proving =
+            reauthentication::prove(&folder, &audit_logs, wanted, self.on_devnet(), passwords, &*self.sources.clock);
+        Ok(proving.await?)
+    }
+
+    async fn answer_policy(
+        &self,
+        hash: alloy::primitives::B256,
+        answer: &OperatorAnswer,
+        confirmation: &Confirmation,
+        password: Option<Password>,
+    ) -> Result<String, CommandError> {
+        let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+        let now = self.sources.clock.now_millis();
+        match answer.kind() {
+            AnswerKind::Once => {
+                policy_requirement(hash, self.money()).check(confirmation)?;
+                let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
+                let accepted = rules.accept(hash, "operator", self.sources.clock.now_millis(), proof).await;
+                match accepted? {
+                    Some(adopted) => Ok(format!("the policy is in force, as version {}", adopted.version)),
+                    None => Err(CommandError::OtherPolicy),
+                }
+            }
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
+                // The file belongs to the operator: its present content has no effect until it changes.
+                rules.refuse(hash, "operator", now).await?;
+                let file = rules.keeper().path().display();
+                Ok(format!("the current policy stays in force; {file} differs from it until you change it back"))
+            }
+            AnswerKind::Similar | AnswerKind::Smaller => Err(CommandError::WholePolicy),
+        }
+    }
+
+    async fn answer_own(
+        self: &Arc<Self>,
+        number: u64,
+        answer: &OperatorAnswer,
+        password: Option<Password>,
+    ) -> Result<String, CommandError> {
+        let wanted = self.control.own.get(number).ok_or(CommandError::QuestionOver)?.authorisation(self.signer());
+        // Before the request is removed: after a wrong password it must still be open.
+        let proof = match answer.kind() {
+            AnswerKind::Once => Some(self.prove(wanted.clone(), password).await?),
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop | AnswerKind::Similar | AnswerKind::Smaller => None,
+        };
+        let own = self.control.own.take(number).ok_or(CommandError::QuestionOver)?;
+        let proof = match (answer.kind(), proof) {
+            (AnswerKind::Once, Some(proof)) => proof,
+            (AnswerKind::Once, None) => return Err(CommandError::NotConfirmed),
+            (AnswerKind::Refuse | AnswerKind::RefuseAndStop, _) => return Ok("nothing was changed".to_owned()),
+            (AnswerKind::Similar | AnswerKind::Smaller, _) => return Err(CommandError::OnceOnly),
+        };
+        let redeem = |proof: OperatorProof| {
+            let redeemed = proof.redeem_on(self.on_devnet(), &wanted, self.sources.clock.now_millis());
+            redeemed.map(drop)
+        };
+        match own {
+            Own::Lower { from, to, .. } => {
+                let now = self.sources.clock.now_millis();
+                let reason = "lowered by the operator's decision";
+                let lowered = self.control.stop_watch.file.lower(&from, to, reason, "operator", now, proof);
+                let told =
+                    lowered?.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
+                Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
+            }
+            Own::LeavePaper => {
+                let paper = self.sources.paper.as_ref().ok_or(CommandError::NoSigner)?;
+                redeem(proof)?;
+                // Earlier unfinished work was left alone in paper mode; it is recovered before anything new is signed.
+                if let Some(pipeline) = &self.sources.pipeline {
+                    pipeline
+                        .recover()
+                        .await
+                        .map_err(|refusal| CommandError::PaperStays(SafeText::clean(&refusal.message, 400)))?;
+                }
+                // Offers that were shown as a rehearsal can no longer be approved.
+                self.control.offers.clear();
+                paper.turn(false);
+                Ok("paper mode is off: actions are signed again".to_owned())
+            }
+            Own::SellAfterDeath => {
+                redeem(proof)?;
+                let state = Arc::clone(self);
+                state.control.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    state.sell_all(Cause::Death).await;
+                    state.control.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("its holdings are being sold, as far as the policy allows".to_owned())
+            }
+            Own::SellUnderFlatten { .. } => {
+                redeem(proof)?;
+                let state = Arc::clone(self);
+                state.control.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    state.sell_all(Cause::Flatten).await;
+                    state.control.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("open orders are being cancelled and holdings sold, as far as the policy allows".to_owned())
+            }
+            Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof).map_err(|error| {
+                // Requested once for each halt: after a failure it must be possible to try again.
+                if !matches!(error, StopError::Changed) {
+                    self.control.own.ask(Own::SellUnderHalt { from }, self.sources.clock.now_millis());
+                }
+                error.into()
+            }),
+            Own::ResetBreaker { .. } => {
+                let rules = self.sources.rules.as_ref().ok_or(CommandError::NoPolicy)?;
+                let reset = rules.reset_breaker("operator", self.sources.clock.now_millis(), proof).await;
+                reset?;
+                Ok("the failure breaker is closed".to_owned())
+            }
+        }
+    }
+
+    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, CommandError> {
+        let found = self.control.stop_watch.file.read();
+        let level = found.level();
+        if level.is_none() || to >= level {
+            return Err(CommandError::NoHigherStop);
+        }
+        let said = match &found {
+            InForce::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
+            InForce::Garbled { why } => why.clone(),
+            InForce::None => String::new(),
+        };
+        Ok(self.lay(Own::Lower {
+            from: found,
+            to,
+            said: SafeText::clean(&said, 300),
+            without_keys: self.keys_revoked(),
+        }))
+    }
+
+    fn ask_to_reset(&self) -> Result<String, CommandError> {
+        let policy = self.sources.keeper.as_ref().ok_or(CommandError::NoPolicy)?.current().policy;
+        let account = self.sources.world.account.ok_or(CommandError::NoAccount)?;
+        let chain = self.sources.world.chains().first().ok_or(CommandError::NoChain)?.network().chain_id;
+        let cool_off = policy.caps(*self.links.phase_now.borrow(), false).cool_off;
+        let now = self.sources.clock.now_millis();
+        let read =
+            self.sources.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
+        let usage = read.map_err(|error: LedgerError| CommandError::from(error))?;
+        match super::queries::breaker(usage.breaker) {
+            BreakerState::Closed { .. } => Err(CommandError::BreakerClosed),
+            BreakerState::Open { failures, .. } => Ok(self.lay(Own::ResetBreaker { failures })),
+            BreakerState::OneTrial => Ok(self.lay(Own::ResetBreaker { failures: 0 })),
+        }
+    }
+
+    /// Opens a request of the session itself; it is reported with the others.
+    fn lay(&self, own: Own) -> String {
+        self.control.own.ask(own, self.sources.clock.now_millis());
+        "this needs a decision: press a to open it".to_owned()
+    }
+
+    async fn devnet(&self, control: DevnetControl) -> Result<String, SteerError> {
+        let sandbox = self.sources.sandbox.as_ref().ok_or(SteerError::NoDevnet)?;
+        let of = |chain_id: u64| {
+            let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
+            found.ok_or(SteerError::NoChain(chain_id))
+        };
+        match control {
+            DevnetControl::Mine { chain_id, blocks } => {
+                let chain = of(chain_id)?;
+                let blocks = blocks.clamp(1, MOST_BLOCKS);
+                let mut number = 0;
+                for _ in 0..blocks {
+                    number = chain.devnet.mine().await?.number();
+                }
+                Ok(format!("{blocks} blocks mined, up to #{number}"))
+            }
+            DevnetControl::Advance { chain_id, seconds } => {
+                let chain = of(chain_id)?;
+                let seconds = seconds.min(MOST_SECONDS);
+                chain.devnet.run(move |chain| chain.increase_time(seconds)).await?;
+                chain.devnet.mine().await?;
+                Ok(format!("advanced chain {chain_id} by {seconds} s"))
+            }
+            DevnetControl::Market { on } => {
+                self.set_market(on).await?;
+                Ok(format!("the market {}", if on { "trades" } else { "is stopped" }))
+            }
+            DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
+                let parts = bps.min(9_900).saturating_mul(100);
+                let crash = matches!(control, DevnetControl::Crash { .. });
+                for chain in sandbox.chains() {
+                    let background_actors = chain.background_actors.clone();
+                    let shock = move |chain: &mut golem_chain::devnet::Chain| {
+                        if crash {
+                            background_actors.crash(chain, parts, SHOCK_BLOCKS);
+                        } else {
+                            background_actors.spike(chain, parts, SHOCK_BLOCKS);
+                        }
+                    };
+                    chain.devnet.run(shock).await?;
+                }
+                Ok(format!("prices {} by {} bps over {SHOCK_BLOCKS} blocks", if crash { "fall" } else { "rise" }, bps))
+            }
+            DevnetControl::Blocks { running } => {
+                for chain in sandbox.chains() {
+                    let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
+                    let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
+                    chain.devnet.set_mining(mining).await?;
+                }
+                Ok(format!("blocks are produced {}", if running { "by the clock" } else { "only on request" }))
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Approval requests that belong to no action: lowering a stop, leaving paper mode, resetting the circuit breaker,
+//! selling holdings, and a looser policy. The session opens them; only the operator's approval of exactly what was
+//! shown has an effect.
+
+use super::keys::STAY;
+use alloy::primitives::{Address, B256};
+use bardo_base::fabric::AskReason;
+use bardo_base::id::GolemId;
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use bardo_safety::approval::Requirement;
+use bardo_safety::operator_proof::Authorisation;
+use bardo_safety::policy::Pending;
+use bardo_safety::stop::InForce;
+use bardo_session::market::Money;
+use bardo_session::questions::{
+    About, AnswerKind, Confirm, Offered, PolicyChange, PolicyRequest, Question, QuestionKey,
+};
+use parking_lot::{Mutex, MutexGuard};
+
+/// Subject of one of the session's own requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Own {
+    /// Lowering or lifting a stop.
+    Lower {
+        /// Stop in force at the time of the request, to which the approval applies.
+        from: InForce,
+        /// New level; `None` for no stop.
+        to: Option<StopLevel>,
+        /// Author and reason of the stop.
+        said: SafeText,
+        /// True if the Golem stays without keys whatever the answer.
+        without_keys: bool,
+    },
+    /// Leaving paper mode, so that transactions are signed again.
+    LeavePaper,
+    /// Resetting the circuit breaker of consecutive failures.
+    ResetBreaker {
+        /// Number of consecutive failures.
+        failures: u32,
+    },
+    /// Selling the holdings of a dead Golem.
+    SellAfterDeath,
+    /// Selling under a flatten stop that this session does not accept as the operator's decision to sell.
+    SellUnderFlatten {
+        /// Stop that orders the sale.
+        from: InForce,
+    },
+    /// Lowering the Golem's own halt to flatten, so that its holdings can be sold.
+    SellUnderHalt {
+        /// Stop that the Golem set.
+        from: InForce,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Laid {
+    number: u64,
+    asked_at: u64,
+    own: Own,
+}
+
+impl Own {
+    /// Authorisation that an approval needs. `account` is the signing account.
+    pub(super) fn authorisation(&self, account: Address) -> Authorisation {
+        match self {
+            Self::Lower { from, to, .. } => Authorisation::lower_stop(from, *to),
+            Self::SellUnderHalt { from } => Authorisation::lower_stop(from, Some(StopLevel::Flatten)),
+            Self::ResetBreaker { .. } => Authorisation::ResetBreaker,
+            Self::LeavePaper => Authorisation::LeavePaper { account },
+            // An unrequested sale costs spread and gas, and an agent could cause its own death or a flatten.
+            Self::SellAfterDeath | Self::SellUnderFlatten { .. } => Authorisation::SellHoldings { account },
+        }
+    }
+}
+
+/// Open requests of the session itself.
+#[derive(Debug, Default)]
+pub(super) struct OwnQuestions {
+    state: Mutex<(u64, Vec<Laid>)>,
+}
+
+impl OwnQuestions {
+    fn state(&self) -> MutexGuard<'_, (u64, Vec<Laid>)> {
+        self.state.lock()
+    }
+
+    /// Opens a request; repeating the same one has no effect.
+    pub(super) fn ask(&self, own: Own, now: u64) {
+        let mut state = self.state();
+        if state.1.iter().any(|laid| laid.own == own) {
+            return;
+        }
+        state.0 += 1;
+        let number = state.0;
+        state.1.push(Laid { number, asked_at: now, own });
+    }
+
+    /// Returns an open request; `None` if it has ended.
+    pub(super) fn get(&self, number: u64) -> Option<Own> {
+        self.state().1.iter().find(|laid| laid.number == number).map(|laid| laid.own.clone())
+    }
+
+    /// Removes and returns an open request; `None` if it has ended.
+    pub(super) fn take(&self, number: u64) -> Option<Own> {
+        let mut state = self.state();
+        let at = state.1.iter().position(|laid| laid.number == number)?;
+        Some(state.1.remove(at).own)
+    }
+
+    /// Drops requests about another stop than the one in force; returns true if any was dropped.
+    pub(super) fn keep_for(&self, in_force: &InForce) -> bool {
+        let mut state = self.state();
+        let before = state.1.len();
+        state.1.retain(|laid| match &laid.own {
+            Own::Lower { from, .. } | Own::SellUnderFlatten { from } | Own::SellUnderHalt { from } => from == in_force,
+            Own::LeavePaper | Own::ResetBreaker { .. } | Own::SellAfterDeath => true,
+        });
+        state.1.len() < before
+    }
+
+    pub(super) fn clear(&self) {
+        self.state().1.clear();
+    }
+
+    /// Open requests, without positions.
+    pub(super) fn questions(
+        &self,
+        account: Address,
+        money: Money,
+        needs: impl Fn(&Authorisation) -> bool,
+    ) -> Vec<Question> {
+        let question =
+            |laid: &Laid| Question { needs_password: needs(&laid.own.authorisation(account)), ..question(laid, money) };
+        self.state().1.iter().map(question).collect()
+    }
+}
+
+fn question(laid: &Laid, money: Money) -> Question {
+    let (title, reason, about) = match &laid.own {
+        Own::Lower { from, to, said, without_keys } => {
+            let title = match (to, without_keys) {
+                (Some(to), false) => format!("Lower the stop to {to}"),
+                (None, false) => "Lift the stop: signing resumes".to_owned(),
+                (Some(to), true) => format!("Lower the stop to {to}; {STAY}"),
+                (None, true) => format!("Lift the stop: you can sign again; {STAY}"),
+            };
+            let about = About::Lower { from: from.level(), to: *to, said: said.clone() };
+            (title, AskReason::Loosens, about)
+        }
+        Own::LeavePaper => {
+            ("Leave paper mode: actions are signed again".to_owned(), AskReason::Loosens, About::LeavePaper)
+        }
+        Own::ResetBreaker { failures } => (
+            "Close the failure breaker: trading resumes".to_owned(),
+            AskReason::Loosens,
+            About::ResetBreaker { failures: *failures },
+        ),
+        Own::SellAfterDeath => {
+            ("The Golem has died: sell what it held".to_owned(), AskReason::GolemDied, About::SellHoldings)
+        }
+        Own::SellUnderFlatten { from } => {
+            let title = match from {
+                InForce::Stop(stop) => {
+                    format!("Flatten, requested by {}: cancel open orders and sell all holdings", stop.by)
+                }
+                InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell all holdings".to_owned(),
+            };
+            (title, AskReason::LeavesPositions, About::SellHoldings)
+        }
+        Own::SellUnderHalt { from } => {
+            let by = match from {
+                InForce::Stop(stop) => stop.by.clone(),
+                InForce::None | InForce::Garbled { .. } => SafeText::clean("somebody", 20),
+            };
+            let title =
+                format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell all holdings");
+            (title, AskReason::SellsUnderHalt, About::SellHoldings)
+        }
+    };
+    plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
+}
+
+/// Request for adopting a looser policy.
+pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: Money) -> Question {
+    let text = |words: &str| SafeText::clean(words, 200);
+    let changes: Vec<PolicyChange> = pending
+        .changes
+        .iter()
+        .map(|change| PolicyChange {
+            field: text(&change.field),
+            from: text(&change.from),
+            to: text(&change.to),
+            tighter: change.tighter,
+        })
+        .collect();
+    let title = match changes.as_slice() {
+        [one] => format!("{}: {} → {}", one.field, one.from, one.to),
+        many => format!("Change {} policy fields", many.len()),
+    };
+    let hash = pending.policy.hash();
+    let about = About::Policy(PolicyRequest { file: text(file), changes });
+    let mut question = plain(QuestionKey::Policy(hash), since, &title, AskReason::LoosensPolicy, about, money);
+    question.confirm = policy_requirement(hash, money).confirm;
+    question
+}
+
+/// Confirmation that adopting a looser policy needs.
+pub(super) fn policy_requirement(hash: B256, money: Money) -> Requirement {
+    let whole = hash.to_string();
+    let confirm = (money == Money::Real).then(|| Confirm {
+        what: SafeText::clean("the last four characters of the new policy's hash", 200),
+        expected: SafeText::clean(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole), 200),
+    });
+    Requirement { to_read: Vec::new(), confirm }
+}
+
+fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: AskReason, about: About, money: Money) -> Question {
+    let offered = |kind| Offered {
+        kind,
+        why_not: match kind {
+            AnswerKind::Similar => Some(SafeText::clean("each change needs its own decision", 80)),
+            AnswerKind::Smaller => Some(SafeText::clean("it has no amount", 80)),
+            AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+        },
+    };
+    Question {
+        key,
+        number: 0,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 0,
+        of: 0,
+        title: SafeText::clean(title, 300),
+        value: None,
+        money,
+        asked_at,
+        ends_at: None,
+        passes_by_itself: false,
+        needs_password: false,
+        reasons: vec![reason],
+        changed: Vec::new(),
+        revision: 0,
+        to_read: Vec::new(),
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(offered).collect(),
+        about,
+    }
+}

@@ -1,0 +1,272 @@
+//! Snapshots and read-only queries of a session.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use super::state::SessionState;
+use super::watching::Watched;
+use crate::allowances;
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use bardo_safety::audit::{self, Anchor, AuditError, Recorded};
+use bardo_safety::ledger::{self, Breaker, Caps, LedgerError, Micros, Span};
+use bardo_safety::policy::Policy;
+use bardo_safety::stop::InForce;
+use bardo_session::handle::{
+    AllowancesState, AuditEntry, BreakerState, ChainHoldings, Found, GrantState, Limits, PolicyState, Query, Snapshot,
+    SpendState, StopLossNow, StopState,
+};
+use golem_chain::network::BookToken;
+use golem_chain::token::TokenId;
+
+/// Maximum number of audit log entries per query.
+const MOST_ENTRIES: u32 = 1_000;
+
+impl SessionState {
+    /// Present state of everything that is not an event.
+    pub(super) fn snapshot(&self, watched: &Watched) -> Snapshot {
+        let (policy, version) = match &self.sources.keeper {
+            Some(keeper) => {
+                let adopted = keeper.current();
+                (adopted.policy, adopted.version)
+            }
+            None => (std::sync::Arc::new(Policy::preset(bardo_safety::policy::Preset::ReadOnly)), 0),
+        };
+        let limits = self.limits(&policy);
+        let (limits, fault) = match limits {
+            Ok(limits) => (limits, watched.policy_fault.clone().or_else(|| self.keys_fault())),
+            Err(error) => (None, Some(SafeText::clean(&error.to_string(), 300))),
+        };
+        let own = self.control.stop_watch.own.borrow().clone();
+        let stop = match self.links.in_force.borrow().as_ref() {
+            None | Some(InForce::None) => None,
+            Some(InForce::Stop(stop)) => Some(StopState {
+                level: stop.level,
+                by: stop.by.clone(),
+                reason: stop.reason.clone(),
+                at: stop.at,
+                own_hold: own.as_ref() == Some(stop),
+            }),
+            Some(InForce::Garbled { why }) => Some(StopState {
+                level: bardo_base::model::StopLevel::Halt,
+                by: SafeText::clean("an unreadable stop file", 60),
+                reason: SafeText::clean(why, 200),
+                at: 0,
+                own_hold: false,
+            }),
+        };
+        let holdings = self.links.holdings.borrow().clone();
+        let (held, all_priced) = worth(&holdings);
+        // The vitals of a live Golem include funds that are on their way over bridges; the wallets alone do not.
+        let lives = *self.links.phase_now.borrow() != Phase::Terminal;
+        let equity = self.stats().equity().filter(|_| lives).or(held);
+        Snapshot {
+            golem_id: self.golem_id.clone(),
+            at: self.sources.clock.now_millis(),
+            account: self.sources.world.account,
+            paper: self.sources.paper.as_ref().is_some_and(golem_tools::engine::Paper::on),
+            phase: *self.links.phase_now.borrow(),
+            policy: PolicyState { name: SafeText::clean(&policy.name(), 60), version, hash: policy.hash() },
+            limits,
+            fault,
+            stop,
+            keys_revoked: self.keys_revoked(),
+            holdings,
+            equity,
+            all_priced,
+            allowances: self.links.allowances.borrow().clone(),
+            grants: self.grants(),
+            running: u32::try_from(self.control.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn limits(&self, policy: &Policy) -> Result<Option<Limits>, LedgerError> {
+        let Some((account, chain)) = self.sources.world.account.zip(self.sources.world.chains().first()) else {
+            return Ok(None);
+        };
+        let caps = policy.caps(*self.links.phase_now.borrow(), false);
+        let (now, chain_id) = (self.sources.clock.now_millis(), chain.network().chain_id);
+        let on_paper = self.sources.world.paper().map(|paper| paper.ledger.store());
+        let read = on_paper.unwrap_or(&self.sources.ledger.store).read(|connection| {
+            let usage = ledger::usage(connection, now, chain_id, account, [], caps.cool_off)?
+                .called_by(connection, &self.golem_id)?;
+            let chains = self.sources.world.chains().iter().map(|chain| chain.network().chain_id);
+            let marks = chains
+                .map(|chain_id| {
+                    let mark = ledger::high_water(connection, chain_id, account)?;
+                    Ok((chain_id, mark, ledger::carried(connection, chain_id, account)?))
+                })
+                .collect::<Result<Vec<_>, LedgerError>>()?;
+            Ok::<_, LedgerError>((usage, ledger::held(connection)?, marks))
+        });
+        let (usage, held, marks) = read?;
+        let most = |span: Span| {
+            let of_span = caps.spend.iter().filter(|cap| cap.span == span);
+            of_span.map(|cap| cap.limit).min().map(Micros::dollars)
+        };
+        let rules = policy.rules();
+        Ok(Some(Limits {
+            day: SpendState { used: usage.spent(Span::Day).dollars(), limit: most(Span::Day) },
+            month: SpendState { used: usage.spent(Span::Month).dollars(), limit: most(Span::Month) },
+            one: most(Span::Once),
+            reserved: held.dollars(),
+            asks_above: rules.require_human_approval_above_usd.0,
+            hot_lane: rules.spending_limits.hot_lane.0,
+            calls: (usage.calls_minute, caps.calls_per_minute),
+            trades: (usage.trades_hour, caps.trades_per_hour),
+            breaker: breaker(usage.breaker),
+            failures_limit: caps.failures,
+            stop_loss_bps: caps.stop_loss.get(),
+            stop_losses: marks.into_iter().map(|mark| self.stop_loss(mark, &caps)).collect(),
+        }))
+    }
+
+    /// Returns the stop-loss state of the holdings on a chain.
+    fn stop_loss(&self, (chain_id, high_water, carried): (u64, Micros, Micros), caps: &Caps) -> StopLossNow {
+        let holdings = self.links.holdings.borrow();
+        let held = holdings.iter().find(|held| held.chain_id == chain_id);
+        let name = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
+        StopLossNow {
+            chain: name.map_or_else(SafeText::default, |chain| SafeText::clean(&chain.network().name, 40)),
+            chain_id,
+            worth: held.and_then(all_worth).and_then(|worth| worth.checked_add(carried.dollars()).ok()),
+            high_water: high_water.dollars(),
+            stops_at: high_water.less(high_water.share(caps.stop_loss)).dollars(),
+        }
+    }
+
+    fn grants(&self) -> Vec<GrantState> {
+        let Some(desk) = &self.sources.desk else { return Vec::new() };
+        let symbol = |chain_id: u64, token: &TokenId| {
+            let chain = self.sources.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
+            match (token, chain) {
+                (TokenId::Native, Some(chain)) => SafeText::clean(chain.network().native_symbol, 20),
+                (TokenId::Native, None) => SafeText::clean("the native token", 20),
+                (TokenId::Erc20(address), chain) => {
+                    let listed = chain
+                        .and_then(|chain| chain.network().book.tokens().iter().find(|token| token.address == *address));
+                    listed.map_or_else(
+                        || SafeText::clean(&address.to_string(), 42),
+                        |token: &BookToken| SafeText::clean(&token.symbol, 20),
+                    )
+                }
+            }
+        };
+        let live = desk.grants().into_iter();
+        live.map(|(grant, lasts)| {
+            let scope = grant.scope();
+            GrantState {
+                number: grant.number(),
+                golem_id: scope.golem_id.clone(),
+                tool: SafeText::clean(scope.tool, 80),
+                chain_id: scope.chain_id,
+                tokens: scope.gives.iter().chain(&scope.gets).map(|token| symbol(scope.chain_id, token)).collect(),
+                recipients: scope.recipients.iter().copied().collect(),
+                granted: Some(grant.granted()),
+                left: grant.left(),
+                lasts_millis: u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX),
+            }
+        })
+        .collect()
+    }
+
+    /// Reads the allowances on the listed tokens; `None` if a chain did not answer.
+    pub(super) async fn read_allowances(&self) -> Option<AllowancesState> {
+        let owner = self.sources.world.account?;
+        let mut all = AllowancesState::default();
+        for chain in self.sources.world.chains() {
+            let AllowancesState { rows, silent } =
+                allowances::standing(chain, owner, &self.sources.ledger.store).await.ok()?;
+            all.rows.extend(rows);
+            all.silent.extend(silent);
+        }
+        Some(all)
+    }
+
+    /// Answers a query.
+    pub(super) async fn look_up(&self, query: Query) -> Found {
+        let nothing = |why: &dyn std::fmt::Display| Found::Nothing { why: SafeText::clean(&why.to_string(), 300) };
+        match query {
+            Query::Audit { after, call, most } => {
+                let most = most.min(MOST_ENTRIES);
+                let read = self.sources.ledger.store.read(|connection| audit::entries(connection, after, call, most));
+                read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
+            }
+            Query::AuditTail { most } => {
+                let most = most.min(MOST_ENTRIES);
+                let read = self.sources.ledger.store.read(|connection| {
+                    let head = audit::head(connection)?;
+                    audit::entries(connection, head.seq.saturating_sub(u64::from(most)), None, most)
+                });
+                read.map_or_else(|error: AuditError| nothing(&error), |entries| Found::Audit { entries: told(entries) })
+            }
+            Query::VerifyAudit => {
+                let store = self.sources.ledger.store.clone();
+                let checked = tokio::task::spawn_blocking(move || {
+                    let anchor = Anchor::beside(store.path());
+                    store.read(|connection| audit::verify(connection, &anchor, None))
+                });
+                match checked.await {
+                    Ok(Ok(report)) => Found::Verified {
+                        good: report.good(),
+                        entries: report.entries,
+                        head: report.head.hash,
+                        faults: report.faults.iter().map(|fault| SafeText::clean(&fault.to_string(), 300)).collect(),
+                    },
+                    Ok(Err(error)) => nothing(&error),
+                    Err(error) => nothing(&error),
+                }
+            }
+            Query::History { after } => {
+                let fabric = self.sources.fabric.clone();
+                match tokio::task::spawn_blocking(move || fabric.history(after)).await {
+                    Ok(Ok(history)) => {
+                        Found::History { events: history.events, last: history.last, complete: history.complete }
+                    }
+                    Ok(Err(error)) => nothing(&error),
+                    Err(error) => nothing(&error),
+                }
+            }
+        }
+    }
+}
+
+fn told(entries: Vec<Recorded>) -> Vec<AuditEntry> {
+    let entry = |entry: Recorded| AuditEntry {
+        seq: entry.seq,
+        at: entry.at,
+        kind: SafeText::clean(&entry.kind, 60),
+        call_id: entry.call_id.map(|id| SafeText::clean(&id, 60)),
+        golem_id: SafeText::clean(&entry.golem_id, 60),
+        body: serde_json::from_str(&entry.body).unwrap_or(Value::String(entry.body)),
+        hash: entry.hash,
+    };
+    entries.into_iter().map(entry).collect()
+}
+
+pub(super) fn breaker(breaker: Breaker) -> BreakerState {
+    match breaker {
+        Breaker::Closed { failures } => BreakerState::Closed { failures },
+        Breaker::Open { until, failures } => BreakerState::Open { until, failures },
+        Breaker::HalfOpen | Breaker::Trial => BreakerState::OneTrial,
+    }
+}
+
+/// Worth of everything held on a chain; `None` where a holding has no price.
+fn all_worth(held: &ChainHoldings) -> Option<Usd> {
+    let rows = held.rows.iter().filter(|row| !row.amount.raw().is_zero());
+    rows.map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value?).ok())
+}
+
+/// Everything priced, together, and whether everything held has a price.
+fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
+    let rows = || holdings.iter().flat_map(|chain| &chain.rows);
+    let all_priced = rows().all(|row| row.value.is_some() || row.amount.raw().is_zero());
+    if holdings.is_empty() {
+        return (None, all_priced);
+    }
+    let sum = rows().filter_map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
+    (sum, all_priced)
+}

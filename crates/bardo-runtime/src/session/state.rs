@@ -1,0 +1,368 @@
+//! Session state and main loop.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::offers::Offers;
+use super::prompts::OwnQuestions;
+use super::stats::SessionStats;
+use super::{SessionOptions, StopWatch, tell};
+use crate::actor::{Actor, ActorContext, Script};
+use crate::data::Ledger;
+use crate::questions::shared::Shared;
+use crate::tool_info;
+use bardo_base::clock::{Clock, SimulatedClock};
+use bardo_base::fabric::{EventKind, Fabric};
+use bardo_base::id::GolemId;
+use bardo_base::model::{OnDeath, Phase, StopLevel};
+use bardo_base::text::SafeText;
+use bardo_safety::approval::ApprovalQueue;
+use bardo_safety::custody::Revocation;
+use bardo_safety::operator_policy::OperatorPolicyEngine;
+use bardo_safety::pipeline::Pipeline;
+use bardo_safety::policy::Keeper;
+use bardo_safety::stop::InForce;
+use bardo_sandbox::Sandbox;
+use bardo_session::handle::{AllowancesState, ChainHoldings, LeaveMode, News, Ready, Sent};
+use bardo_session::isolation::Isolation;
+use bardo_session::market::Network;
+use golem::archetype::Archetypes;
+use golem::scenario::Scenario;
+use golem_tools::engine::{Catalog, Executor, Paper, World};
+
+/// Polling interval of policy, requests and snapshots.
+const LOOK: Duration = Duration::from_millis(200);
+/// Timeout for signed transactions on leaving.
+const SETTLING: Duration = Duration::from_secs(90);
+/// Timeout for delivering the last events to the console.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
+/// Capacity of the queues of messages and scenarios for the actor.
+const WAITING: usize = 16;
+
+/// Notice of a read-only console whose session cannot share another process's embedded devnet.
+const NOT_ATTACHED_EMBEDDED: &str = "watching a devnet of its own: a running Bardo's devnet is inside its own process. \
+                                     To share one, run `bardo devnet` and pass its --rpc to both. Ctrl-X stops \
+                                     every Bardo of this data folder";
+/// Notice of a read-only console beside a running session.
+const NOT_ATTACHED: &str = "watching the chains, the ledger and its decisions: events of a running session are not \
+                            visible here. Ctrl-X stops it";
+
+/// State of a running session.
+pub(super) struct SessionState {
+    pub golem_id: GolemId,
+    pub name: SafeText,
+    /// Archetype of the Golem.
+    pub role: SafeText,
+    pub watch_only: bool,
+    /// Treatment of its holdings when it dies.
+    pub on_death: OnDeath,
+    /// True with simulated time.
+    pub has_own_time: bool,
+    /// True in step-by-step mode.
+    pub step_by_step: bool,
+    /// True if an external brain process leads, which can write to the ledger like any process of this user.
+    pub led_by_program: bool,
+    /// Isolation of that process; `None` without one.
+    pub brain_isolation: Option<Isolation>,
+    pub sources: Sources,
+    pub control: Control,
+    pub links: Links,
+}
+
+/// Data sources and executors of the session, created when it starts.
+pub(super) struct Sources {
+    pub golem: Executor,
+    pub operator: Executor,
+    pub catalog: Catalog,
+    pub roles: Arc<Archetypes>,
+    pub paper: Option<Paper>,
+    pub desk: Option<ApprovalQueue>,
+    pub pipeline: Option<Pipeline>,
+    pub keeper: Option<Arc<Keeper>>,
+    pub rules: Option<Arc<OperatorPolicyEngine>>,
+    pub world: Arc<World>,
+    pub sandbox: Option<Sandbox>,
+    pub ledger: Ledger,
+    /// Shared approval queue of all processes on this ledger.
+    pub shared: Shared,
+    pub network: Network,
+    pub clock: Arc<dyn Clock>,
+    pub fabric: Fabric,
+    pub journal: PathBuf,
+}
+
+/// State that the operator, scenarios and stops change while the session runs.
+pub(super) struct Control {
+    pub stop_watch: StopWatch,
+    /// Handle that revokes the Golem's access to its account.
+    pub revocation: Option<Revocation>,
+    pub own: OwnQuestions,
+    /// Previews that wait for the operator.
+    pub offers: Offers,
+    pub stats: Arc<Mutex<SessionStats>>,
+    /// Chains whose block production a scenario has halted.
+    pub halted: Mutex<BTreeSet<u64>>,
+    /// Scenario whose cues are triggered.
+    pub script: watch::Sender<Option<Script>>,
+    /// Number of moments of a scenario that may still happen, in step-by-step mode.
+    pub steps: Semaphore,
+    /// Number of manual calls that are not answered yet.
+    pub running: Arc<AtomicU64>,
+    /// Id of the stop under which the operator approved the sale of holdings.
+    pub decided: Mutex<Option<SafeText>>,
+    /// True while holdings are being sold, by one task at a time.
+    pub selling: AtomicBool,
+    pub leaving: watch::Sender<bool>,
+    pub phase: watch::Sender<Phase>,
+}
+
+impl Control {
+    pub(super) fn new(stop_watch: StopWatch, revocation: Option<Revocation>, phase: watch::Sender<Phase>) -> Self {
+        Self {
+            stop_watch,
+            revocation,
+            own: OwnQuestions::default(),
+            offers: Offers::default(),
+            stats: Arc::new(Mutex::new(SessionStats::default())),
+            halted: Mutex::default(),
+            script: watch::Sender::new(None),
+            steps: tokio::sync::Semaphore::new(0),
+            running: Arc::new(AtomicU64::new(0)),
+            decided: Mutex::default(),
+            selling: AtomicBool::new(false),
+            leaving: watch::Sender::new(false),
+            phase,
+        }
+    }
+}
+
+/// Channels on which the session publishes news for the console and the last known state for its own tasks.
+pub(super) struct Links {
+    pub news: mpsc::Sender<News>,
+    pub holdings: watch::Sender<Vec<ChainHoldings>>,
+    pub stop: watch::Sender<Option<StopLevel>>,
+    /// Stop file's content at the last poll; `None` before the first.
+    pub in_force: watch::Sender<Option<InForce>>,
+    /// Allowances at the last reading.
+    pub allowances: watch::Sender<AllowancesState>,
+    pub phase_now: watch::Receiver<Phase>,
+}
+
+/// Channels to the actor.
+pub(super) struct Lines {
+    pub words: mpsc::Sender<SafeText>,
+    pub shows: mpsc::Sender<Scenario>,
+}
+
+impl Links {
+    pub(super) fn new(news: mpsc::Sender<News>, phase_now: watch::Receiver<Phase>) -> Self {
+        Self {
+            news,
+            holdings: watch::Sender::new(Vec::new()),
+            stop: watch::Sender::new(None),
+            in_force: watch::Sender::new(None),
+            allowances: watch::Sender::new(AllowancesState::default()),
+            phase_now,
+        }
+    }
+}
+
+impl SessionState {
+    pub(super) fn stats(&self) -> MutexGuard<'_, SessionStats> {
+        self.control.stats.lock()
+    }
+
+    /// Runs until the console leaves or closes.
+    pub(super) async fn run(
+        self,
+        options: SessionOptions,
+        actor: Box<dyn Actor>,
+        mut commands: mpsc::Receiver<Sent>,
+        simulated: Option<SimulatedClock>,
+    ) {
+        let state = Arc::new(self);
+        let (words, heard) = mpsc::channel(WAITING);
+        let (shows, asked) = mpsc::channel(WAITING);
+        let lines = Lines { words, shows };
+        let mut tasks = JoinSet::new();
+        let events = state.sources.fabric.subscribe(super::watching::WINDOW);
+        let (close, closing) = oneshot::channel();
+        let telling = tokio::spawn(super::watching::events(Arc::clone(&state), events, closing));
+        state.emit(None, EventKind::SessionOpened(state.opened()));
+        super::watching::chains(&state, &mut tasks);
+        tell(&state.links.news, News::Ready(Box::new(state.ready(&options)))).await;
+        // The actor must see the stop in force.
+        state.look_at_stop();
+        tasks.spawn(super::watching::stop(Arc::clone(&state)));
+        tasks.spawn(super::watching::allowances(Arc::clone(&state)));
+        let context = ActorContext {
+            golem_id: state.golem_id.clone(),
+            executor: state.sources.golem.clone(),
+            fabric: state.sources.fabric.clone(),
+            clock: state.sources.clock.clone(),
+            phase: state.control.phase.clone(),
+            words: heard,
+            shows: asked,
+            stop: state.links.stop.subscribe(),
+            role: state.role.clone(),
+            roles: Arc::clone(&state.sources.roles),
+            world: Arc::clone(&state.sources.world),
+            store: state.sources.ledger.store.clone(),
+            stop_file: state.control.stop_watch.file.clone(),
+            halts_as: super::selling::halts_as(&state.golem_id, &state.sources.network),
+            leaving: state.control.leaving.subscribe(),
+            attendance: state.sources.clock.attend(),
+        };
+        state.control.cues.send_replace(actor.script());
+        let mut watched = super::watching::Watched::new(&state);
+        // Such a brain could type the keys of an approval, but does not know the password.
+        if let Some(desk) = state.sources.desk.as_ref().filter(|_| state.here_needs_password()) {
+            desk.require_proof();
+        }
+        let life = if options.watch { None } else { Some(tokio::spawn(actor.live(context))) };
+        tasks.spawn(super::shutdown::follow(Arc::clone(&state), state.on_death));
+        tasks.spawn(super::selling::follow(Arc::clone(&state)));
+        match (simulated, options.time) {
+            (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&state), clock, time))),
+            _ => drop(tasks.spawn(super::scenario_events::follow(Arc::clone(&state)))),
+        }
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut desk = state.sources.desk.as_ref().map(ApprovalQueue::watch);
+        let mut stopped = state.links.in_force.subscribe();
+        let mode = loop {
+            tokio::select! {
+                sent = commands.recv() => match sent {
+                    // The console has closed: signed transactions are settled, nothing new begins.
+                    None => break LeaveMode::Finish,
+                    Some(sent) => if let Some(mode) = state.carry_out(sent, &lines, &mut watched).await {
+                        break mode;
+                    },
+                },
+                () = changed(desk.as_mut()) => state.tell_questions(&mut watched).await,
+                // The sender belongs to the stage, so the channel stays open.
+                Ok(()) = stopped.changed() => state.look_around(&mut watched).await,
+                _ = look.tick() => state.look_around(&mut watched).await,
+            }
+        };
+        state.leave(mode, life, &mut commands, &lines, &mut watched).await;
+        // Reports a last stop, however soon the session ended after it.
+        state.look_at_stop();
+        tasks.abort_all();
+        while tasks.join_next().await.is_some() {}
+        drop(close);
+        // A console that reads nothing more must not block the end.
+        let _told = timeout(LAST_EVENTS, telling).await;
+        let flushing = state.sources.fabric.clone();
+        // Flushing the journal is worth a moment; a failing disk has been reported already.
+        let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
+        let session_summary = state.stats().session_summary(&state.journal_words());
+        tell(&state.links.news, News::Left(Box::new(session_summary))).await;
+    }
+
+    /// True if the brain that raises requests here could act as the operator: its requests then need the key's
+    /// password.
+    pub(super) fn is_brain_unisolated(&self) -> bool {
+        self.brain_isolation.as_ref().is_some_and(|isolation| !isolation.is_isolated())
+    }
+
+    fn journal_words(&self) -> SafeText {
+        SafeText::clean(&self.sources.journal.display().to_string(), 400)
+    }
+
+    fn ready(&self, options: &SessionOptions) -> Ready {
+        Ready {
+            golem_id: self.golem_id.clone(),
+            name: self.name.clone(),
+            role: self.role.clone(),
+            tools: self.sources.catalog.iter().map(|entry| tool_info(entry)).collect(),
+            scenarios: options.scenarios.clone(),
+            journal: Some(self.journal_words()),
+            commands: golem::brain::operator::commands(),
+            brain: self.brain_isolation.clone(),
+            not_attached: options.watch.then(|| {
+                let embedded = self.sources.sandbox.is_some();
+                SafeText::clean(if embedded { NOT_ATTACHED_EMBEDDED } else { NOT_ATTACHED }, 400)
+            }),
+        }
+    }
+
+    /// Ends running work. Meanwhile the operator can still answer, hold, and leave at once.
+    async fn leave(
+        self: &Arc<Self>,
+        mode: LeaveMode,
+        life: Option<tokio::task::JoinHandle<()>>,
+        commands: &mut mpsc::Receiver<Sent>,
+        lines: &Lines,
+        watched: &mut super::watching::Watched,
+    ) {
+        self.control.leaving.send_replace(true);
+        if let Some(desk) = &self.sources.desk {
+            desk.withdraw_all("the operator is quitting");
+        }
+        self.control.own.clear();
+        self.control.offers.clear();
+        if mode == LeaveMode::Now {
+            if let Some(life) = life {
+                life.abort();
+            }
+            return;
+        }
+        let mut cancelling = (mode == LeaveMode::CancelOrders).then(|| {
+            let state = Arc::clone(self);
+            tokio::spawn(async move {
+                // Failed cancellations are in the remarks of the session summary.
+                let _left = state.take_orders_back(None).await;
+            })
+        });
+        let mut ends = Instant::now() + SETTLING;
+        let mut life = life;
+        loop {
+            let alive = life.as_ref().is_some_and(|life| !life.is_finished());
+            let cancels = cancelling.as_ref().is_some_and(|cancelling| !cancelling.is_finished());
+            if cancels {
+                // Each cancellation has its own timeout; signed transactions have theirs after the last one.
+                ends = Instant::now() + SETTLING;
+            }
+            if !alive && !cancels && self.control.running.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            if Instant::now() >= ends {
+                self.stats().remark("signed actions did not settle in time; the next start settles them");
+                break;
+            }
+            let sent = timeout(LOOK, commands.recv()).await;
+            self.look_around(watched).await;
+            match sent {
+                Ok(Some(sent)) => {
+                    if self.carry_out(sent, lines, watched).await == Some(LeaveMode::Now) {
+                        break;
+                    }
+                }
+                // The console has closed: nobody can hurry the end, which comes without help.
+                Ok(None) => tokio::time::sleep(LOOK).await,
+                Err(_) => {}
+            }
+        }
+        for unfinished in [life.take(), cancelling.take()].into_iter().flatten() {
+            unfinished.abort();
+        }
+    }
+}
+
+async fn changed(desk: Option<&mut watch::Receiver<u64>>) {
+    if let Some(desk) = desk
+        && desk.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,109 @@
+//! Statistics of a run, counted from its events, and the latest known facts about each requesting agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::primitives::B256;
+
+use crate::questions::RequestContext;
+use bardo_base::error::ErrorCode;
+use bardo_base::fabric::{ApprovalOutcome, Event, EventKind, TxState};
+use bardo_base::id::{CallId, GolemId};
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+use bardo_session::handle::SessionSummary;
+use bardo_session::trades::Trades;
+
+/// Maximum number of remarks in a session summary.
+const MOST_REMARKS: usize = 20;
+
+/// Statistics of the run so far.
+#[derive(Debug, Default)]
+pub(super) struct SessionStats {
+    counts: SessionSummary,
+    trades: Trades,
+    told: BTreeMap<GolemId, RequestContext>,
+    /// Transactions that are signed and not settled.
+    open: BTreeMap<B256, SafeText>,
+    /// Calls that end with an error but did not fail.
+    held_back: BTreeSet<CallId>,
+}
+
+impl SessionStats {
+    /// Counts an event.
+    pub(super) fn take(&mut self, event: &Event) {
+        self.trades.take(event);
+        match &event.kind {
+            EventKind::GolemNow(now) => {
+                self.told.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
+            }
+            EventKind::Vitals(vitals) => {
+                if let Some(equity) = vitals.equity {
+                    let first = self.counts.equity.map_or(equity, |(first, _)| first);
+                    self.counts.equity = Some((first, equity));
+                }
+            }
+            EventKind::ToolError(failed) => {
+                let blocked = failed.error_code.is_denial();
+                self.counts.blocked += u64::from(blocked);
+                // An offer that the operator declined is not a failure.
+                let taken_back = failed.error_code == ErrorCode::ToolCancelled;
+                if let (true, Some(call)) = (blocked || taken_back, event.call_id) {
+                    self.held_back.insert(call);
+                }
+            }
+            EventKind::ApprovalResolved(resolved) => {
+                match resolved.outcome {
+                    ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => self.counts.refused += 1,
+                    ApprovalOutcome::Lapsed => self.counts.lapsed += 1,
+                    ApprovalOutcome::Approved
+                    | ApprovalOutcome::ApprovedSimilar
+                    | ApprovalOutcome::Edited
+                    | ApprovalOutcome::Withdrawn => return,
+                }
+                self.held_back.extend(event.call_id);
+            }
+            EventKind::ToolEnd(end) => {
+                let held_back = event.call_id.is_some_and(|call| self.held_back.remove(&call));
+                self.counts.failed += u64::from(!end.success && !held_back);
+            }
+            EventKind::TxUpdate(update) => match update.state {
+                TxState::Signed | TxState::Sent | TxState::Unclear => {
+                    let words = format!("transaction {} on chain {}", update.hash, update.chain_id);
+                    self.open.insert(update.hash, SafeText::clean(&words, 200));
+                }
+                TxState::Confirmed | TxState::Reverted | TxState::Dropped => {
+                    self.open.remove(&update.hash);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// Latest known facts about a requesting agent.
+    pub(super) fn request_context(&self, golem_id: &GolemId) -> RequestContext {
+        self.told.get(golem_id).cloned().unwrap_or_default()
+    }
+
+    /// Adds a remark about a step that could not be done on leaving.
+    pub(super) fn remark(&mut self, words: &str) {
+        if self.counts.remarks.len() < MOST_REMARKS {
+            self.counts.remarks.push(SafeText::clean(words, 300));
+        }
+    }
+
+    /// Summary of the session.
+    pub(super) fn session_summary(&self, journal: &SafeText) -> SessionSummary {
+        SessionSummary {
+            trades: self.trades.count,
+            average_short: self.trades.average_short(),
+            unsettled: self.open.values().cloned().collect(),
+            journal: Some(journal.clone()),
+            ..self.counts.clone()
+        }
+    }
+
+    /// Latest known total value, in dollars.
+    pub(super) fn equity(&self) -> Option<Usd> {
+        self.counts.equity.map(|(_, last)| last)
+    }
+}

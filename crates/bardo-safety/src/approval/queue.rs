@@ -1,0 +1,556 @@
+//! Queue of approval requests, in order of arrival. The requester holds a [`PendingApproval`].
+
+#[cfg(test)]
+mod model;
+mod pending;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use alloy::primitives::B256;
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::Transaction;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use super::elsewhere::Elsewhere;
+use super::grant::{Grant, Moment, Scope, never_granted};
+use super::limits::{AskLimits, AskRefused};
+use super::{
+    ActionApproval, AnswerError, ApprovalNeed, ApprovalRequest, ApprovalSource, AskedBy, Confirmation, OperatorAnswer,
+    Reply, requirement,
+};
+use crate::audit::AuditLog;
+use crate::operator_proof::{Authorisation, OperatorProof, ProofError};
+use crate::pipeline::Preview;
+use bardo_base::clock::Clock;
+use bardo_base::fabric::{ApprovalRequested, AskReason, EventKind, Fabric};
+use bardo_base::id::PermitId;
+use bardo_base::model::Phase;
+use bardo_base::text::SafeText;
+use bardo_store::StoreError;
+
+pub use pending::PendingApproval;
+use pending::asked_because;
+
+/// Length limit of a reason, in characters.
+const MAX_REASON: usize = 400;
+/// Largest backward step of the wall clock that keeps standing approvals, in milliseconds. Corrections by time servers
+/// are smaller.
+const MAX_CORRECTION: u64 = 2_000;
+/// Number of permits to remember that were rejected after their request was closed.
+const MAX_LATE: usize = 64;
+
+/// Approval queue of this process. Clones share the same queue.
+#[derive(Clone)]
+pub struct ApprovalQueue {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    fabric: Fabric,
+    timeout: Duration,
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+    audit_log: Option<AuditLog>,
+    elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+    /// True if approvals need a proof that the operator gave them.
+    takes_proof: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    open: Vec<Open>,
+    grants: Vec<Grant>,
+    /// Standing approvals that come with an approval which the audit log does not contain yet. They take effect after
+    /// that.
+    unrecorded: Vec<Grant>,
+    /// Permits that were rejected after their request was closed.
+    late: VecDeque<PermitId>,
+    next: u64,
+    /// Highest wall clock reading since the last large backward step, in milliseconds since the Unix epoch.
+    latest: u64,
+    limits: AskLimits,
+}
+
+struct Open {
+    number: u64,
+    preview: Arc<Preview>,
+    asked_by: AskedBy,
+    /// Expired permits under which the same action was requested before.
+    earlier: Vec<PermitId>,
+    reasons: Vec<AskReason>,
+    changed: Vec<SafeText>,
+    revision: u32,
+    passes_by_itself: bool,
+    asked_at: u64,
+    ends_at: u64,
+    answer: Option<oneshot::Sender<Answered>>,
+}
+
+enum Answered {
+    /// The answer, and the number of the standing approval that it gives, if any.
+    Answer(OperatorAnswer, Option<u64>),
+    Withdrawn(SafeText),
+}
+
+impl Answered {
+    /// Returns true if the answer lets the action run. Such an answer is valid only for the permit that it names.
+    fn says_yes(&self) -> bool {
+        match self {
+            Self::Answer(answer, _) => says_yes(answer),
+            Self::Withdrawn(_) => false,
+        }
+    }
+}
+
+fn says_yes(answer: &OperatorAnswer) -> bool {
+    match answer {
+        OperatorAnswer::Once | OperatorAnswer::Similar { .. } => true,
+        OperatorAnswer::Smaller { .. } | OperatorAnswer::Refuse { .. } | OperatorAnswer::RefuseAndStop { .. } => false,
+    }
+}
+
+impl std::fmt::Debug for ApprovalQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApprovalDesk").field("timeout", &self.inner.timeout).finish_non_exhaustive()
+    }
+}
+
+impl ApprovalQueue {
+    /// Creates an approval queue whose requests lapse after `timeout`.
+    pub fn new(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration) -> Self {
+        Self::made(clock, fabric, timeout, None)
+    }
+
+    /// Creates an approval queue that records each request and its outcome in the audit log. An approval that cannot be
+    /// recorded is invalid.
+    pub fn recording(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, audit_log: AuditLog) -> Self {
+        Self::made(clock, fabric, timeout, Some(audit_log))
+    }
+
+    fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, audit_log: Option<AuditLog>) -> Self {
+        let (state, elsewhere) = (Mutex::default(), OnceLock::new());
+        let changed = watch::Sender::new(0);
+        let takes_proof = AtomicBool::new(false);
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, audit_log, elsewhere, takes_proof }) }
+    }
+
+    /// Sets the source of answers that other processes on the same ledger received. Only the first call has an effect.
+    pub fn listen(&self, elsewhere: Arc<dyn Elsewhere>) {
+        let _said_before = self.inner.elsewhere.set(elsewhere);
+    }
+
+    /// Requires a proof of the operator for every later approval, since an agent that asks here may reach the
+    /// operator's keyboard. This cannot be undone.
+    pub fn require_proof(&self) {
+        self.inner.takes_proof.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether an approval needs a proof of the operator.
+    pub fn takes_proof(&self) -> bool {
+        self.inner.takes_proof.load(Ordering::SeqCst)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock()
+    }
+
+    fn tell_watchers(&self) {
+        self.inner.changed.send_modify(|version| *version = version.wrapping_add(1));
+    }
+
+    /// Returns a version number that changes whenever the set of open requests changes.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.inner.changed.subscribe()
+    }
+
+    /// Returns all open requests, the oldest first.
+    pub fn pending(&self) -> Vec<ApprovalRequest> {
+        let state = self.state();
+        let of = state.open.len();
+        let request = |(index, open): (usize, &Open)| ApprovalRequest {
+            preview: Arc::clone(&open.preview),
+            asked_by: open.asked_by.clone(),
+            requirement: requirement(&open.preview),
+            reasons: open.reasons.clone(),
+            changed: open.changed.clone(),
+            revision: open.revision,
+            passes_by_itself: open.passes_by_itself,
+            asked_at: open.asked_at,
+            ends_at: open.ends_at,
+            place: index + 1,
+            of,
+        };
+        state.open.iter().enumerate().map(request).collect()
+    }
+
+    /// Returns the preview of the open request that has this permit now or had it before a renewal.
+    pub fn asked(&self, permit_id: PermitId) -> Option<Arc<Preview>> {
+        let state = self.state();
+        let mut open = state.open.iter();
+        let found = open.find(|open| open.preview.permit.permit_id == permit_id || open.earlier.contains(&permit_id));
+        found.map(|open| Arc::clone(&open.preview))
+    }
+
+    /// Returns the valid standing approvals, each with its remaining time.
+    pub fn grants(&self) -> Vec<(Grant, Duration)> {
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
+        let live = state.grants.iter().filter(|grant| grant.stands(now));
+        live.map(|grant| (grant.clone(), grant.lasts(now))).collect()
+    }
+
+    /// Revokes one standing approval. Returns false if none has this number.
+    pub fn revoke_grant(&self, number: u64) -> bool {
+        let mut state = self.state();
+        let before = state.grants.len();
+        state.grants.retain(|grant| grant.number() != number);
+        state.grants.len() < before
+    }
+
+    /// Revokes all standing approvals, as after a halt or a change of policy or phase.
+    pub fn drop_grants(&self) {
+        self.state().drop_grants();
+    }
+
+    /// Drops the expired standing approvals and those given under another policy or in another phase.
+    pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
+        state.grants.retain(|grant| grant.lives(now, policy, phase));
+        state.unrecorded.retain(|grant| grant.lives(now, policy, phase));
+    }
+
+    /// Returns the reason for which no standing approval can cover the action; `None` if one can.
+    pub fn why_no_grant(preview: &Preview) -> Option<&'static str> {
+        never_granted(preview)
+    }
+
+    /// Returns an approval from a standing approval that covers the action, if one exists, and deducts the action's
+    /// spending.
+    pub fn granted(&self, preview: &Preview) -> Option<ActionApproval> {
+        if never_granted(preview).is_some() {
+            return None;
+        }
+        let scope = Scope::of(preview);
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
+        let covers = state.grants.iter_mut().find_map(|grant| {
+            let taken = grant.take(&scope, preview.values.spent, now);
+            taken.then(|| grant.number())
+        });
+        let permit_id = preview.permit.permit_id;
+        covers.map(|number| ActionApproval {
+            permit_id,
+            said: ApprovalSource::Grant,
+            grant: Some(number),
+            earlier: Vec::new(),
+        })
+    }
+
+    /// Returns whether the approval is still valid. The standing approval may have been revoked since, and the operator
+    /// may have rejected the action just after its request was closed.
+    pub(crate) fn stands(&self, yes: &ActionApproval) -> bool {
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
+        let granted = |number| state.grants.iter().any(|grant| grant.number() == number && grant.stands(now));
+        yes.grant.is_none_or(granted) && !yes.asked_as().any(|permit| state.late.contains(&permit))
+    }
+
+    /// Closes a request for the other processes, in the transaction that consumes its permit: a later answer there
+    /// finds it closed. Returns the rejection that another process recorded before, if any.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub(crate) fn close(
+        &self,
+        transaction: &Transaction<'_>,
+        yes: &ActionApproval,
+    ) -> Result<Option<SafeText>, StoreError> {
+        let Some(elsewhere) = self.inner.elsewhere.get() else { return Ok(None) };
+        for permit_id in yes.asked_as() {
+            if let Some(said) = elsewhere.close(transaction, permit_id)? {
+                return Ok(Some(said));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Checks the limits on requests.
+    fn may_ask(&self, preview: &Preview) -> Result<(), AskRefused> {
+        let now = self.inner.clock.steady_millis();
+        let mut state = self.state();
+        let golem_id = &preview.framed.proposal().golem_id;
+        let open = state.open.iter().filter(|open| open.preview.framed.proposal().golem_id == *golem_id).count();
+        state.limits.may_ask(preview, open, now)
+    }
+
+    /// Queues an approval request of an agent. An action with [`ApprovalNeed::Delay`] proceeds when its delay is over;
+    /// every other request lapses. If a limit prevents the request, it is not queued and [`PendingApproval::decision`] returns
+    /// [`Decision::NotAsked`](super::Decision::NotAsked).
+    pub fn ask(&self, preview: Arc<Preview>) -> PendingApproval {
+        self.ask_for(preview, AskedBy::default())
+    }
+
+    /// Queues an approval request like [`Self::ask`], with a known requester.
+    pub fn ask_for(&self, preview: Arc<Preview>, asked_by: AskedBy) -> PendingApproval {
+        let (passes_by_itself, wait, reasons) = match &preview.needs {
+            ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), asked_because(&preview.needs)),
+            ApprovalNeed::Approval { .. } => (false, self.inner.timeout, asked_because(&preview.needs)),
+            ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
+        };
+        let refused = self.may_ask(&preview).err();
+        let asked_at = self.inner.clock.now_millis();
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let ends_at = asked_at.saturating_add(millis);
+        let (sender, answered) = oneshot::channel();
+        let number = {
+            let mut state = self.state();
+            state.next += 1;
+            let number = state.next;
+            let open = Open {
+                number,
+                preview: Arc::clone(&preview),
+                asked_by,
+                earlier: Vec::new(),
+                reasons: reasons.clone(),
+                changed: Vec::new(),
+                revision: 0,
+                passes_by_itself,
+                asked_at,
+                ends_at,
+                answer: Some(sender),
+            };
+            if refused.is_none() {
+                state.open.push(open);
+            }
+            number
+        };
+        if refused.is_none() {
+            self.announce(&preview, reasons, ends_at, passes_by_itself);
+        }
+        PendingApproval {
+            desk: self.clone(),
+            number,
+            shown: vec![Arc::clone(&preview)],
+            better: Vec::new(),
+            preview,
+            answered,
+            ends: Instant::now() + wait,
+            ends_at,
+            ends_steady: self.inner.clock.steady_millis().saturating_add(millis),
+            wait,
+            passes_by_itself,
+            begins_anew: false,
+            over: refused.is_some(),
+            refused,
+            told: false,
+            similar: None,
+            earlier: Vec::new(),
+            heard: None,
+        }
+    }
+
+    /// Creates a request that is not queued, for a manual action: the operator answers it together with the command.
+    pub fn by_hand(preview: Arc<Preview>) -> ApprovalRequest {
+        ApprovalRequest {
+            requirement: requirement(&preview),
+            asked_by: AskedBy::Operator,
+            reasons: asked_because(&preview.needs),
+            changed: Vec::new(),
+            revision: 0,
+            passes_by_itself: false,
+            asked_at: preview.permit.issued_at,
+            ends_at: preview.permit.expires_at,
+            place: 0,
+            of: 0,
+            preview,
+        }
+    }
+
+    /// Requests and approves an action of the operator, who has viewed its preview. The approval needs the same
+    /// confirmation and proof as one of a queued request. The request and the approval are recorded alike.
+    ///
+    /// # Errors
+    /// Returns an [`AnswerError`] if the approval is not accepted; then nothing is requested.
+    pub fn ask_approved(
+        &self,
+        preview: Arc<Preview>,
+        confirmation: &Confirmation,
+        proof: Option<OperatorProof>,
+    ) -> Result<PendingApproval, AnswerError> {
+        let permit_id = preview.permit.permit_id;
+        if self.takes_proof() {
+            let wanted = Authorisation::Approve { permit_id, account: preview.framed.account() };
+            proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
+        }
+        let now = self.state().moment(&*self.inner.clock);
+        if preview.permit.expired(now.wall, now.steady) {
+            return Err(AnswerError::Expired);
+        }
+        requirement(&preview).check(confirmation)?;
+        let (ends_at, reasons) = (preview.permit.expires_at, asked_because(&preview.needs));
+        let wait = preview.permit.expires.saturating_duration_since(Instant::now());
+        let millis = ends_at.saturating_sub(now.wall);
+        let number = {
+            let mut state = self.state();
+            state.next += 1;
+            state.next
+        };
+        self.announce(&preview, reasons, ends_at, false);
+        Ok(PendingApproval {
+            desk: self.clone(),
+            number,
+            shown: vec![Arc::clone(&preview)],
+            better: Vec::new(),
+            preview,
+            answered: oneshot::channel().1,
+            ends: Instant::now() + wait,
+            ends_at,
+            ends_steady: self.inner.clock.steady_millis().saturating_add(millis),
+            wait,
+            passes_by_itself: false,
+            begins_anew: false,
+            over: false,
+            refused: None,
+            told: false,
+            similar: None,
+            earlier: Vec::new(),
+            heard: Some(Answered::Answer(OperatorAnswer::Once, None)),
+        })
+    }
+
+    fn announce(&self, preview: &Preview, reasons: Vec<AskReason>, ends_at: u64, passes_by_itself: bool) {
+        let proposal = preview.framed.proposal();
+        let requested = ApprovalRequested {
+            permit_id: preview.permit.permit_id,
+            title: proposal.expected_outcome.clone(),
+            reasons,
+            lapses_at: ends_at,
+            passes_by_itself,
+        };
+        let kind = EventKind::ApprovalRequested(requested);
+        self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+        self.tell_watchers();
+    }
+
+    /// Answers the open request that has `permit_id`. An approval must satisfy the request's [`Requirement`], whatever
+    /// its source. A rejection, or an edit, is also accepted for an earlier permit of the same request: it does not
+    /// depend on the figures that were shown.
+    ///
+    /// # Errors
+    /// Returns an [`AnswerError`] if the answer is not accepted; then the request stays open. A rejection of a closed
+    /// request still prevents a signature that has not been made yet.
+    pub fn answer(&self, permit_id: PermitId, reply: impl Into<Reply>) -> Result<(), AnswerError> {
+        self.answer_proved(permit_id, reply, None)
+    }
+
+    /// Answers like [`Self::answer`], with a proof that the operator gave the answer. A rejection needs none.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::answer`], and [`AnswerError::Unproved`] if the proof is missing or invalid.
+    pub fn answer_proved(
+        &self,
+        permit_id: PermitId,
+        reply: impl Into<Reply>,
+        proof: Option<OperatorProof>,
+    ) -> Result<(), AnswerError> {
+        let reply = reply.into();
+        let yes = says_yes(&reply.answer);
+        if yes && self.takes_proof() {
+            let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.framed.account();
+            let wanted = Authorisation::Approve { permit_id, account };
+            proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
+        }
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
+        let answered = state.answer(permit_id, reply, now);
+        if !yes && answered == Err(AnswerError::NotAsked) {
+            state.late.push_back(permit_id);
+            if state.late.len() > MAX_LATE {
+                state.late.pop_front();
+            }
+        }
+        answered
+    }
+
+    /// Withdraws every open request and revokes every standing approval, as at a halt.
+    pub fn withdraw_all(&self, reason: &str) {
+        let reason = SafeText::clean(reason, MAX_REASON);
+        let mut state = self.state();
+        state.drop_grants();
+        // Send before the lock is released: a request without its sender counts as answered.
+        for sender in state.open.iter_mut().filter_map(|open| open.answer.take()) {
+            // The requester may have dropped its ticket.
+            let _gone = sender.send(Answered::Withdrawn(reason.clone()));
+        }
+    }
+
+    fn remove(&self, number: u64) {
+        self.state().open.retain(|open| open.number != number);
+        self.tell_watchers();
+    }
+}
+
+impl State {
+    /// Returns the current time and keeps the highest wall clock reading. If the wall clock steps back by more than
+    /// [`MAX_CORRECTION`], the elapsed time is unknown, so every standing approval ends.
+    fn moment(&mut self, clock: &dyn Clock) -> Moment {
+        let now = Moment::now(clock);
+        if now.wall.saturating_add(MAX_CORRECTION) < self.latest {
+            self.drop_grants();
+            self.latest = now.wall;
+        }
+        self.latest = self.latest.max(now.wall);
+        Moment { wall: self.latest, ..now }
+    }
+
+    fn answer(&mut self, permit_id: PermitId, reply: Reply, now: Moment) -> Result<(), AnswerError> {
+        let Reply { answer, confirmation } = reply;
+        let yes = says_yes(&answer);
+        let asks =
+            |open: &Open| open.preview.permit.permit_id == permit_id || (!yes && open.earlier.contains(&permit_id));
+        let open = self.open.iter_mut().find(|open| asks(open)).ok_or(AnswerError::NotAsked)?;
+        if yes && open.preview.permit.expired(now.wall, now.steady) {
+            return Err(AnswerError::Expired);
+        }
+        if yes {
+            requirement(&open.preview).check(&confirmation)?;
+        }
+        let mut grant = None;
+        if let OperatorAnswer::Similar { millis, total } = &answer {
+            if let Some(why) = never_granted(&open.preview) {
+                return Err(AnswerError::NoGrant(why));
+            }
+            let spent = open.preview.values.spent;
+            let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
+            self.next += 1;
+            grant = Some(Grant::new(self.next, &open.preview, (*total, left), *millis, now));
+        }
+        let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
+        // If the requester is gone, nobody acts on the answer, so no standing approval may remain.
+        let number = grant.as_ref().map(Grant::number);
+        sender.send(Answered::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;
+        self.unrecorded.extend(grant);
+        Ok(())
+    }
+
+    fn drop_grants(&mut self) {
+        self.grants.clear();
+        self.unrecorded.clear();
+    }
+
+    /// Activates the standing approval `number` if `stands`; otherwise drops it.
+    fn settle_grant(&mut self, number: u64, stands: bool) {
+        let found = self.unrecorded.iter().position(|grant| grant.number() == number);
+        // It is missing if it was revoked before the approval was recorded.
+        let Some(grant) = found.map(|at| self.unrecorded.swap_remove(at)) else { return };
+        if stands {
+            self.grants.push(grant);
+        }
+    }
+}

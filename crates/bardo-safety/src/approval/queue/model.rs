@@ -1,0 +1,155 @@
+//! Model test of standing approvals. Each history mixes actions that match the approved one or differ in one property,
+//! time that passes, and events that end a standing approval.
+
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use crate::approval::Reason;
+use crate::approval::model::{preview, proposal, usd};
+use crate::proposal::{Flow, Inflow, Proposal};
+use crate::sample;
+use crate::value::Valued;
+use alloy::primitives::{Address, U256};
+use bardo_base::clock::SimulatedClock;
+use bardo_base::id::GolemId;
+use bardo_base::model::CapabilityTier;
+
+/// Properties in which an action can differ from the approved one.
+const DIFFERENCES: [&str; 16] = [
+    "nothing",
+    "golem",
+    "tool",
+    "chain",
+    "account",
+    "given token",
+    "wanted token",
+    "recipient",
+    "policy",
+    "phase",
+    "stop",
+    "authority",
+    "first paid",
+    "first allowed",
+    "hot lane",
+    "allowance left",
+];
+
+fn granted() -> Proposal {
+    let mut proposal = proposal();
+    let token = |number: u8, symbol: &str| sample::token(Address::repeat_byte(number), symbol, 18);
+    proposal.outflows = vec![Flow { token: token(20, "IN"), amount: U256::from(1) }];
+    let recipient = proposal.account;
+    let (at_least, expected) = (U256::from(1), U256::from(1));
+    proposal.inflows = vec![Inflow { token: token(21, "OUT"), at_least, expected, recipient }];
+    proposal
+}
+
+fn action(difference: &str, dollars: u64) -> Preview {
+    let mut proposal = granted();
+    let other = sample::token(Address::repeat_byte(22), "OTHER", 18);
+    match difference {
+        "golem" => proposal.golem_id = "another".parse::<GolemId>().unwrap(),
+        "tool" => proposal.tool.name = "token_approve",
+        "chain" => proposal.chain_id = 31_338,
+        "account" => proposal.account = Address::repeat_byte(9),
+        "given token" => proposal.outflows[0].token = other,
+        "wanted token" => proposal.inflows[0].token = other,
+        "recipient" => proposal.recipients = vec![Address::repeat_byte(8)],
+        "authority" => proposal.tool.capability = CapabilityTier::Privileged,
+        _ => {}
+    }
+    let mut preview = preview(proposal, dollars, 1_000);
+    match difference {
+        "policy" => preview.policy = B256::repeat_byte(1),
+        "phase" => preview.phase = Phase::Cautious,
+        "stop" => preview.last_stop = Some(SafeText::clean("another", 20)),
+        "first paid" => preview.first_seen = true,
+        "first allowed" => preview.parties = vec![Reason::FirstAllowed],
+        "hot lane" => preview.above_hot_lane = true,
+        "allowance left" => {
+            let token = sample::token(Address::repeat_byte(20), "IN", 18);
+            preview.values.takeable = vec![Valued { token, amount: U256::from(1), usd: usd(1) }];
+        }
+        _ => {}
+    }
+    preview
+}
+
+#[tokio::test(start_paused = true)]
+async fn standing_approvals_agree_with_a_small_model_of_them() {
+    const HISTORIES: usize = 10_000;
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(9);
+    let clock = Arc::new(SimulatedClock::at(1_000));
+    let (mut covered, mut refused, mut never) = (0, 0, 0);
+    for history in 0..HISTORIES {
+        let desk = ApprovalQueue::new(clock.clone(), Fabric::in_memory(4, clock.clone()), Duration::from_secs(300));
+        let (phase, own) = watch::channel(Phase::Thriving);
+        let difference = if random.random_bool(0.8) { "nothing" } else { DIFFERENCES.choose(&mut random).unwrap() };
+        let (first, total) = (random.random_range(1..100), random.random_range(50..600));
+        let seconds: u64 = random.random_range(1..200);
+        let asked = Arc::new(Preview { own: Some(own), ..action(difference, first) });
+        let ticket = desk.ask(Arc::clone(&asked));
+        let similar = OperatorAnswer::Similar { millis: seconds * 1_000, total: usd(total) };
+        let given = desk.answer(asked.permit.permit_id, similar).is_ok();
+        // Model: some actions never get a standing approval, and the total must cover at least the first action.
+        let may = !["authority", "first paid", "first allowed", "hot lane", "allowance left"].contains(&difference)
+            && total >= first;
+        assert_eq!(given, may, "history {history}: {difference}, {first} of {total}");
+        let number = desk.state().unrecorded.first().map(Grant::number);
+        assert_eq!(number.is_some(), may);
+        if let Some(number) = number {
+            assert!(desk.granted(&action(difference, 0)).is_none(), "it stands before its yes is on record");
+            desk.state().settle_grant(number, true);
+        } else {
+            never += 1;
+        }
+        drop(ticket);
+        let (mut left, mut lives, mut passed) = (total.saturating_sub(first), may, 0);
+        for _ in 0..10 {
+            match random.random_range(0..40) {
+                0 => {
+                    desk.withdraw_all("a halt");
+                    lives = false;
+                }
+                1 => {
+                    phase.send_replace(Phase::Cautious);
+                    phase.send_replace(Phase::Thriving);
+                    lives = false;
+                }
+                2 => {
+                    desk.revoke_grant(number.unwrap_or_default());
+                    lives = false;
+                }
+                3 => {
+                    let (policy, phase) = *[
+                        (B256::ZERO, Phase::Thriving),
+                        (B256::repeat_byte(1), Phase::Thriving),
+                        (B256::ZERO, Phase::Cautious),
+                    ]
+                    .choose(&mut random)
+                    .unwrap();
+                    desk.keep_grants_of(policy, phase);
+                    let own = (asked.policy, asked.phase);
+                    lives &= (policy, phase) == own;
+                }
+                _ => {}
+            }
+            let pause = random.random_range(0..40);
+            tokio::time::advance(Duration::from_secs(pause)).await;
+            passed += pause;
+            let next = if random.random_bool(0.5) { difference } else { DIFFERENCES.choose(&mut random).unwrap() };
+            let dollars = random.random_range(0..120);
+            let covers = lives && passed < seconds && next == difference && dollars <= left;
+            let yes = desk.granted(&action(next, dollars));
+            assert_eq!(yes.is_some(), covers, "history {history}: {next} after {difference}, {dollars} of {left}");
+            if covers {
+                left -= dollars;
+                covered += 1;
+            } else {
+                refused += 1;
+            }
+        }
+    }
+    assert!(covered > 5_000 && refused > 5_000 && never > 500, "{covered}, {refused}, {never}");
+}

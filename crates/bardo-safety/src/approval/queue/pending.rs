@@ -1,0 +1,408 @@
+//! One approval request from the requester's side: waiting for the outcome and recording it in the audit log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Answered, ApprovalQueue, MAX_REASON};
+use crate::approval::worsening::{Worsening, worsenings};
+use crate::approval::{ActionApproval, ApprovalNeed, ApprovalSource, AskRefused, Decision, OperatorAnswer, Reason};
+use crate::audit::{AuditError, Kind, Note};
+use crate::pipeline::Preview;
+use bardo_base::clock::Clock;
+use bardo_base::fabric::{ApprovalOutcome, ApprovalResolved, AskReason, EventKind};
+use bardo_base::id::PermitId;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+
+/// Waits until the wall clock reaches `moment`, in milliseconds since the Unix epoch.
+async fn reaches(clock: &dyn Clock, moment: u64) {
+    while let Some(left) = moment.checked_sub(clock.now_millis()).filter(|left| *left > 0) {
+        clock.pause(Duration::from_millis(left)).await;
+    }
+}
+
+/// Limit of the pause between two reads of both clocks, so that a clock set forward and back again delays little.
+const LOOK_AT_CLOCKS: Duration = Duration::from_secs(1);
+
+/// Waits until the wall clock reaches `moment` and the monotonic clock reaches `steady`. Setting the wall clock forward
+/// must not shorten the time in which the operator can object.
+async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
+    loop {
+        let left = moment.saturating_sub(clock.now_millis()).max(steady.saturating_sub(clock.steady_millis()));
+        if left == 0 {
+            return;
+        }
+        clock.pause(Duration::from_millis(left).min(LOOK_AT_CLOCKS)).await;
+    }
+}
+
+/// Number of shown previews of one request that are compared with the next one.
+const MOST_SHOWN: usize = 64;
+
+/// One open approval request. Dropping the ticket withdraws the request.
+#[must_use = "dropping a pending approval withdraws the request"]
+pub struct PendingApproval {
+    pub(super) desk: ApprovalQueue,
+    pub(super) number: u64,
+    pub(super) preview: Arc<Preview>,
+    /// Previews shown since the last change for the worse. The operator may have read any of them.
+    pub(super) shown: Vec<Arc<Preview>>,
+    /// Previews shown before the first change for the worse that still applies; empty while none does.
+    pub(super) better: Vec<Arc<Preview>>,
+    pub(super) answered: oneshot::Receiver<Answered>,
+    pub(super) ends: Instant,
+    /// The end by the wall clock, in milliseconds since the Unix epoch.
+    pub(super) ends_at: u64,
+    /// The end by the monotonic clock of [`Clock`], in milliseconds.
+    pub(super) ends_steady: u64,
+    /// Length of the whole wait.
+    pub(super) wait: Duration,
+    pub(super) passes_by_itself: bool,
+    /// True if the wait ended when the permit had expired as well. Then the wait starts again with the next permit.
+    pub(super) begins_anew: bool,
+    pub(super) over: bool,
+    /// Limit that kept the request from being queued; `None` for a queued request.
+    pub(super) refused: Option<AskRefused>,
+    /// True once recording the request in the audit log was attempted.
+    pub(super) told: bool,
+    /// Standing approval of the answer: lifetime in milliseconds, total, and number.
+    pub(super) similar: Option<(u64, Usd, Option<u64>)>,
+    /// Expired permits under which the same action was requested before.
+    pub(super) earlier: Vec<PermitId>,
+    /// Answer that arrived during another simulation.
+    pub(super) heard: Option<Answered>,
+}
+
+impl PendingApproval {
+    /// Waits for the outcome. After [`Decision::PermitExpired`] the request is still open: call [`Self::replace`] and
+    /// wait again. Every other decision closes it.
+    pub async fn decision(&mut self) -> Decision {
+        if let Some(refused) = &self.refused {
+            return Decision::NotAsked(refused.clone());
+        }
+        if !self.told {
+            self.told = true;
+            if let Err(error) = self.record(self.question()).await {
+                let decision = unrecorded(&error);
+                self.finish(ApprovalOutcome::Withdrawn, decision.reason().cloned());
+                return decision;
+            }
+        }
+        let expires = self.preview.permit.expires;
+        let expires_at = self.preview.permit.expires_at;
+        if let Some(heard) = self.heard.take() {
+            let decision = self.taken(Some(heard));
+            return self.conclude(decision).await;
+        }
+        let (clock, passes) = (Arc::clone(&self.desk.inner.clock), self.passes_by_itself);
+        let decision = tokio::select! {
+            biased;
+            answered = &mut self.answered => self.taken(answered.ok()),
+            // An action that proceeds without an answer must wait for both clocks. A request that lapses ends with
+            // either clock.
+            () = reaches_both(&*clock, self.ends_at, self.ends_steady), if passes => self.timed_out(),
+            () = reaches(&*clock, self.ends_at.min(expires_at)), if !passes => match self.ends_at <= expires_at {
+                true => self.timed_out(),
+                false => return Decision::PermitExpired,
+            },
+            () = sleep_until(self.ends), if !passes => self.timed_out(),
+            () = reaches(&*clock, expires_at), if passes && expires_at < self.ends_at => return Decision::PermitExpired,
+            () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
+        };
+        self.conclude(decision).await
+    }
+
+    /// Returns a rejection, edit or withdrawal that arrived since the permit expired, for a caller that cannot renew
+    /// the request. Such an answer closes the request; otherwise returns `None`.
+    pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
+        let said = self.hear().filter(|said| !said.says_yes())?;
+        let decision = self.taken(Some(said));
+        Some(self.conclude(decision).await)
+    }
+
+    /// Records a decision in the audit log, then closes the request.
+    async fn conclude(&mut self, decision: Decision) -> Decision {
+        let Some(outcome) = self.outcome(&decision) else { return decision };
+        // The record must be on disk before anyone acts on the decision.
+        let recorded = self.record(self.answer(outcome, &decision)).await;
+        let (outcome, decision) = match recorded {
+            Ok(()) => (outcome, decision),
+            Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
+        };
+        if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
+            self.desk.state().settle_grant(number, true);
+        }
+        self.finish(outcome, decision.reason().cloned());
+        decision
+    }
+
+    /// Returns the answer that arrived, if any, and accepts no later answer for this permit.
+    fn hear(&mut self) -> Option<Answered> {
+        if let Some(heard) = self.heard.take() {
+            return Some(heard);
+        }
+        let mut state = self.desk.state();
+        if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
+            open.answer = None;
+        }
+        // Answers are sent under the lock that is held here.
+        self.answered.try_recv().ok()
+    }
+
+    /// Outcome of the request; `None` if the decision does not close it.
+    fn outcome(&self, decision: &Decision) -> Option<ApprovalOutcome> {
+        Some(match decision {
+            Decision::Approved(_) if self.similar.is_some() => ApprovalOutcome::ApprovedSimilar,
+            Decision::Approved(_) => ApprovalOutcome::Approved,
+            Decision::Edit { .. } => ApprovalOutcome::Edited,
+            Decision::Refused { .. } => ApprovalOutcome::Refused,
+            Decision::RefusedAndHalted { .. } => ApprovalOutcome::RefusedAndHalted,
+            Decision::Lapsed => ApprovalOutcome::Lapsed,
+            Decision::Withdrawn { .. } => ApprovalOutcome::Withdrawn,
+            Decision::PermitExpired | Decision::NotAsked(_) => return None,
+        })
+    }
+
+    async fn record(&self, note: Note) -> Result<(), AuditError> {
+        match &self.desk.inner.audit_log {
+            Some(audit_log) => audit_log.record(note).await,
+            None => Ok(()),
+        }
+    }
+
+    fn note(&self, kind: Kind, mut body: Value) -> Note {
+        // Paper trading shares the audit log: mark its approvals, which permit no signature.
+        if let (true, Some(body)) = (self.preview.paper, body.as_object_mut()) {
+            body.insert("paper".to_owned(), Value::Bool(true));
+        }
+        let proposal = self.preview.framed.proposal();
+        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
+    }
+
+    fn question(&self) -> Note {
+        let body = json!({
+            "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
+            "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
+        });
+        self.note(Kind::ApprovalRequested, body)
+    }
+
+    fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> Note {
+        let (amount, said) = match decision {
+            Decision::Edit { amount } => (Some(amount), None),
+            Decision::Approved(yes) => (None, Some(yes.said().as_str())),
+            Decision::Refused { .. }
+            | Decision::RefusedAndHalted { .. }
+            | Decision::Lapsed
+            | Decision::Withdrawn { .. }
+            | Decision::PermitExpired
+            | Decision::NotAsked(_) => (None, None),
+        };
+        let body = json!({
+            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
+            "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
+            "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
+        });
+        self.note(Kind::ApprovalResolved, body)
+    }
+
+    fn taken(&mut self, answered: Option<Answered>) -> Decision {
+        match answered {
+            Some(Answered::Answer(OperatorAnswer::Similar { millis, total }, number)) => {
+                self.similar = Some((millis, total, number));
+                Decision::Approved(self.yes(ApprovalSource::Operator))
+            }
+            Some(Answered::Answer(OperatorAnswer::Once, _)) => Decision::Approved(self.yes(ApprovalSource::Operator)),
+            Some(Answered::Answer(OperatorAnswer::Smaller { amount }, _)) => Decision::Edit { amount },
+            Some(Answered::Answer(OperatorAnswer::Refuse { reason }, _)) => Decision::Refused { reason },
+            Some(Answered::Answer(OperatorAnswer::RefuseAndStop { reason }, _)) => {
+                Decision::RefusedAndHalted { reason }
+            }
+            Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
+            None => Decision::Withdrawn { reason: SafeText::clean("the approval request was withdrawn", MAX_REASON) },
+        }
+    }
+
+    fn yes(&self, said: ApprovalSource) -> ActionApproval {
+        ActionApproval { permit_id: self.preview.permit.permit_id, said, grant: None, earlier: self.earlier.clone() }
+    }
+
+    fn timed_out(&mut self) -> Decision {
+        let passes = self.passes_by_itself;
+        let permit = &self.preview.permit;
+        if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+            self.begins_anew = true;
+            return Decision::PermitExpired;
+        }
+        // An answer at the same moment takes precedence over the timeout.
+        if let Some(said) = self.hear() {
+            return self.taken(Some(said));
+        }
+        if passes { Decision::Approved(self.yes(ApprovalSource::Waited)) } else { Decision::Lapsed }
+    }
+
+    /// Renews the request under a new permit and records what became worse. The end of the wait stays the same, except
+    /// if the wait ended together with the old permit: then it starts again, since the operator could not see the new
+    /// preview. If a rejection arrived since the old permit expired, nothing is renewed and [`Self::decision`] returns
+    /// the rejection.
+    pub fn replace(&mut self, preview: Arc<Preview>) {
+        match self.hear() {
+            Some(said) if !said.says_yes() => {
+                self.heard = Some(said);
+                return;
+            }
+            // An approval applies to the old permit and its figures only.
+            Some(said) => self.forget(&said),
+            None => {}
+        }
+        let shown_before = self.shown.clone();
+        let worse = self.worse(&preview);
+        // A change for the worse is recovered when the preview is as good as each one shown before it. After several
+        // steps down, matching an intermediate step is not enough.
+        let is_as_good = |before: &Arc<Preview>| worsenings(before, &preview).is_empty();
+        let recovered = !self.better.is_empty() && self.better.iter().all(is_as_good);
+        if !worse.is_empty() {
+            if self.better.is_empty() {
+                self.better = shown_before;
+            }
+        } else if recovered {
+            self.better.clear();
+        }
+        let reasons = asked_because(&preview.needs);
+        // A delay that became an approval no longer proceeds without an answer.
+        if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
+            self.passes_by_itself = false;
+        }
+        let (sender, answered) = oneshot::channel();
+        self.answered = answered;
+        self.earlier.push(self.preview.permit.permit_id);
+        self.preview = Arc::clone(&preview);
+        if std::mem::take(&mut self.begins_anew) && self.passes_by_itself {
+            self.begin_waiting();
+        }
+        let ends_at = self.ends_at;
+        {
+            let mut state = self.desk.state();
+            if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
+                open.preview = Arc::clone(&preview);
+                open.earlier.clone_from(&self.earlier);
+                open.reasons = reasons.clone();
+                if !worse.is_empty() {
+                    open.changed = worse.iter().map(Worsening::words).collect();
+                    open.revision = open.revision.saturating_add(1);
+                } else if recovered {
+                    open.changed.clear();
+                }
+                open.passes_by_itself = self.passes_by_itself;
+                open.answer = Some(sender);
+                open.ends_at = ends_at;
+            }
+        }
+        self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
+    }
+
+    /// Returns what became worse since the last shown preview, or else since an earlier one. A change for the worse
+    /// restarts the list of shown previews.
+    fn worse(&mut self, preview: &Arc<Preview>) -> Vec<Worsening> {
+        let mut worse = self.shown.iter().rev().map(|shown| worsenings(shown, preview));
+        let worse = worse.find(|worse| !worse.is_empty()).unwrap_or_default();
+        // Limits the cost of the comparison; the operator has to view the action again.
+        let full = self.shown.len() >= MOST_SHOWN;
+        if !worse.is_empty() || full {
+            self.shown.clear();
+        }
+        self.shown.push(Arc::clone(preview));
+        match worse.is_empty() && full {
+            true => vec![Worsening::TooOften],
+            false => worse,
+        }
+    }
+
+    fn begin_waiting(&mut self) {
+        let (clock, millis) = (&self.desk.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
+        self.ends = Instant::now() + self.wait;
+        self.ends_at = clock.now_millis().saturating_add(millis);
+        self.ends_steady = clock.steady_millis().saturating_add(millis);
+    }
+
+    /// Drops the standing approval of an answer that takes no effect.
+    fn forget(&self, said: &Answered) {
+        if let Answered::Answer(_, Some(number)) = said {
+            self.desk.state().settle_grant(*number, false);
+        }
+    }
+
+    /// Counts the outcome in the limits on the agent's requests.
+    fn count(&self, outcome: ApprovalOutcome) {
+        let now = self.desk.inner.clock.steady_millis();
+        let limits = &mut self.desk.state().limits;
+        match outcome {
+            ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => limits.note_refused(&self.preview, now),
+            ApprovalOutcome::Lapsed | ApprovalOutcome::Withdrawn => limits.note_unanswered(&self.preview, now),
+            ApprovalOutcome::Approved | ApprovalOutcome::ApprovedSimilar => limits.note_approved(&self.preview),
+            ApprovalOutcome::Edited => {}
+        }
+    }
+
+    fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
+        self.over = true;
+        self.count(outcome);
+        if let Some((_, _, Some(number))) = self.similar {
+            // Does nothing if the approval was recorded, since the standing approval is active then.
+            self.desk.state().settle_grant(number, false);
+        }
+        self.desk.remove(self.number);
+        let proposal = self.preview.framed.proposal();
+        let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
+        let kind = EventKind::ApprovalResolved(resolved);
+        self.desk.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+    }
+}
+
+impl Drop for PendingApproval {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        if let Some(said) = self.hear() {
+            self.forget(&said);
+        }
+        self.finish(ApprovalOutcome::Withdrawn, None);
+        if let (true, Some(audit_log)) = (self.told, &self.desk.inner.audit_log) {
+            let reason = SafeText::clean("the caller disconnected", MAX_REASON);
+            audit_log.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
+        }
+    }
+}
+
+/// Decision in place of one that could not be recorded, and is therefore invalid.
+fn unrecorded(error: &AuditError) -> Decision {
+    let reason = format!("it could not be recorded in the audit log: {error}");
+    Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
+}
+
+pub(super) fn asked_because(needs: &ApprovalNeed) -> Vec<AskReason> {
+    match needs {
+        ApprovalNeed::Delay { millis } => vec![AskReason::Delay { seconds: millis.div_ceil(1_000) }],
+        ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Approval { .. } => {
+            needs.reasons().iter().map(Reason::to_ask_reason).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_silence_lets_pass_says_why_it_waits() {
+        let told = |needs| asked_because(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let waits = told(ApprovalNeed::Delay { millis: 30_000 });
+        assert_eq!(waits, ["it is large enough for a delay of 30 s in which you can reject it"]);
+        assert!(told(ApprovalNeed::Instant).is_empty() && told(ApprovalNeed::Notify).is_empty());
+    }
+}

@@ -1,0 +1,120 @@
+//! Policy context of the operator's checks: policy, usage, network, and the action's demands on the limits.
+
+use std::collections::BTreeMap;
+
+use crate::check_inputs::CheckInputs;
+use crate::ledger::{Caps, Micros, Request, TokenKey, Usage};
+use crate::policy::{MaxUsd, Policy};
+use crate::signing_payload::SigningPayload;
+use crate::value::Doubt;
+use bardo_base::id::GolemId;
+use bardo_base::units::{Rounding, Usd};
+use golem_chain::network::Network;
+use golem_chain::token::TokenId;
+
+/// Policy, its usage, and an action's demands on it. Built once for all checks.
+#[derive(Debug, Clone)]
+pub struct PolicyContext<'a> {
+    /// Policy in force.
+    pub policy: &'a Policy,
+    /// Usage of the limits by the ledger; an error if the ledger cannot be read.
+    pub usage: Result<&'a Usage, &'a Doubt>,
+    /// Network of the payload; `None` if its chain is not configured.
+    pub network: Option<&'a Network>,
+    /// Limits of the policy in the current phase.
+    pub caps: Caps,
+    /// Demands of the action on the limits; an error if a value is not known.
+    pub wish: Result<Request, Doubt>,
+}
+
+impl<'a> PolicyContext<'a> {
+    /// Builds the context for a signing payload and its facts.
+    pub fn new(
+        policy: &'a Policy,
+        usage: Result<&'a Usage, &'a Doubt>,
+        network: Option<&'a Network>,
+        framed: &SigningPayload,
+        facts: &CheckInputs,
+    ) -> Self {
+        let caps = policy.caps(facts.phase, facts.reduce_only());
+        Self { policy, usage, network, caps, wish: request(framed, facts, policy.rules().max_unfed_usd) }
+    }
+
+    /// Adds the value of open bridge orders, whose money is between two chains, to the equity.
+    #[must_use]
+    pub fn with_away(mut self, away: Micros) -> Self {
+        self.wish = self.wish.map(|wish| wish.with_away(away));
+        self
+    }
+}
+
+/// Returns the demands of a signing payload on the limits.
+///
+/// # Errors
+/// [`Doubt`] if a figure is not known.
+pub fn request(framed: &SigningPayload, facts: &CheckInputs, most_unfed: MaxUsd) -> Result<Request, Doubt> {
+    let values = facts.values.as_ref().map_err(Clone::clone)?;
+    let chain_id = framed.proposal().chain_id;
+    let takes_back = facts.takes_back();
+    let exempt = takes_back || facts.reduce_only();
+    let mut tokens: BTreeMap<TokenKey, Micros> = BTreeMap::new();
+    let exit = facts.reduce_only();
+    let loss = if exit { Some(values.exit_loss()?) } else { None };
+    // For an exit, its possible loss counts against the cap of the sold token.
+    let given = values.outflows.iter().map(|one| (one.token.id, loss.map_or(one.usd, |loss| loss.min(one.usd))));
+    let parts = given.chain(values.takeable.iter().map(|one| (one.token.id, one.usd)));
+    for (token, usd) in parts.chain([(TokenId::Native, values.gas)]) {
+        let part = up(usd)?;
+        if part == Micros::ZERO {
+            continue;
+        }
+        let sum = tokens.entry((chain_id, token)).or_default();
+        *sum = sum.plus(part).map_err(Doubt::because)?;
+    }
+    // An unknown portfolio must not block an exit or a revocation.
+    let equity = match &facts.portfolio {
+        Ok(portfolio) => {
+            let by_pools = most_unfed.0.map_or(portfolio.by_pools, |most| most.min(portfolio.by_pools));
+            let equity = portfolio.equity.checked_add(by_pools).map_err(Doubt::because)?;
+            Micros::of(equity, Rounding::Down).map_err(Doubt::because)?
+        }
+        Err(_) if exempt => Micros::ZERO,
+        Err(doubt) => return Err(doubt.clone()),
+    };
+    let proposal = framed.proposal();
+    let mut traded = values.outflows.iter().filter(|_| proposal.is_trade());
+    let traded = traded.try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(Doubt::because)?;
+    let sold = if exit { moved(framed, facts)? } else { BTreeMap::new() };
+    Ok(Request {
+        spend: up(facts.counted()?)?,
+        tokens,
+        trade: !takes_back,
+        takes_back,
+        by_operator: proposal.golem_id == GolemId::operator(),
+        exit,
+        sold,
+        asked: facts.asked,
+        traded: up(traded)?,
+        exempt,
+        equity,
+    })
+}
+
+/// Returns the dollars that the declared outflows move out of the account, by token. Gas and allowances are not
+/// included.
+///
+/// # Errors
+/// [`Doubt`] if a figure is not known.
+pub fn moved(framed: &SigningPayload, facts: &CheckInputs) -> Result<BTreeMap<TokenKey, Micros>, Doubt> {
+    let values = facts.values.as_ref().map_err(Clone::clone)?;
+    let mut moved: BTreeMap<TokenKey, Micros> = BTreeMap::new();
+    for one in &values.outflows {
+        let sum = moved.entry((framed.proposal().chain_id, one.token.id)).or_default();
+        *sum = sum.plus(up(one.usd)?).map_err(Doubt::because)?;
+    }
+    Ok(moved)
+}
+
+pub(super) fn up(usd: Usd) -> Result<Micros, Doubt> {
+    Micros::of(usd, Rounding::Up).map_err(Doubt::because)
+}

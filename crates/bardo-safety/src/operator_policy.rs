@@ -1,0 +1,518 @@
+//! The operator's rules as a [`PolicyEngine`]: policy file, stop file, ledger and checks.
+
+mod away;
+pub(crate) mod consent;
+mod following;
+mod liquidation;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use alloy::primitives::{Address, B256, U256};
+use rusqlite::Transaction;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use super::approval::ApprovalNeed;
+use super::audit::{self, Anchor, AuditError, Entry, Head, Kind};
+use super::check_inputs::CheckInputs;
+use super::checks::operators;
+use super::checks::policy_context::{PolicyContext, moved, request};
+use super::checks::slippage::SlippageLimits;
+use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
+use super::operator_proof::{Authorisation, OperatorProof, ProofError};
+use super::orders::record;
+use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
+use super::policy_engine::{End, PolicyEngine, Reservation, ReserveError};
+use super::signing_payload::SigningPayload;
+use super::stop::{InForce, StopError, StopFile};
+use super::value::Doubt;
+use super::verdict::Verdict;
+use bardo_base::error::{ErrorCode, Violation};
+use bardo_base::id::GolemId;
+use bardo_base::model::{Check, Phase, Rule, RuleName, StopLevel};
+use bardo_base::text::SafeText;
+use bardo_base::units::Rounding;
+use bardo_store::{Store, StoreError};
+use golem_chain::network::{Network, NetworkKind};
+use golem_chain::token::TokenId;
+
+/// Maximum length of one policy change's text, in characters.
+const MAX_CHANGE: usize = 200;
+
+/// Rules that the pipeline checks before it lets an action pass.
+///
+/// Every reservation and its end is recorded in the audit log in the same database transaction. The audit log's anchor
+/// is updated by the next check, after each of the operator's decisions, and when the last holder of the rules is
+/// dropped.
+#[derive(Debug)]
+pub struct OperatorPolicyEngine {
+    keeper: Arc<Keeper>,
+    stop: StopFile,
+    store: Store,
+    networks: Vec<Network>,
+    anchor: Anchor,
+    /// Runtime for writes that may happen a moment later. The commit calls these rules on the store's own thread, which
+    /// belongs to no runtime.
+    runtime: OnceLock<Handle>,
+    /// Rules of the real ledger, if these rules count in a paper ledger. They own the policy, and know earlier
+    /// recipients.
+    real: Option<Arc<OperatorPolicyEngine>>,
+}
+
+/// Reason why a decision about the policy was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The audit log entry could not be appended.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The ledger's clock cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The proof of the operator's decision does not cover it.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+}
+
+/// Reason why a tool call is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefused {
+    /// The limit of calls in the last minute is reached.
+    #[error("the limit of {limit} tool calls per 60 seconds is reached")]
+    TooMany {
+        /// Maximum number of calls per minute.
+        limit: u32,
+        /// Milliseconds until the next call is allowed.
+        wait: u64,
+    },
+    /// The ledger could not count the call.
+    #[error("the call could not be counted: {0}")]
+    Uncounted(LedgerError),
+}
+
+impl OperatorPolicyEngine {
+    /// Creates the rules of this data folder for these chains.
+    pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
+        let anchor = Anchor::beside(store.path());
+        let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
+        let networks = networks.into_iter().collect();
+        let rules = Self { keeper, stop, store, networks, anchor, runtime, real: None };
+        // An audit log has an anchor before its first entry. A log without one is not given a new one here, so that the
+        // loss is noticed.
+        if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
+            rules.anchor();
+        }
+        rules
+    }
+
+    /// Creates rules that count in a paper ledger: limits, rates and high-water marks are its own; the policy and the
+    /// stop are those of `real`.
+    pub fn on_paper(real: &Arc<Self>, store: Store) -> Self {
+        let networks = real.networks.clone();
+        let mut rules = Self::new(Arc::clone(&real.keeper), real.stop.clone(), store, networks);
+        rules.real = Some(Arc::clone(real));
+        rules
+    }
+
+    /// Returns the keeper, which follows the policy file.
+    pub fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
+    /// Returns the policy in force, without reading its file.
+    pub(super) fn adopted(&self) -> Adopted {
+        self.keeper.current()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Reads the stop in force from disk.
+    pub fn stop_in_force(&self) -> InForce {
+        self.stop.read()
+    }
+
+    /// Returns true if these rules are for devnets only.
+    fn is_devnet(&self) -> bool {
+        !self.networks.is_empty() && self.networks.iter().all(|network| network.kind == NetworkKind::Devnet)
+    }
+
+    /// Closes the failure breaker, on the operator's decision.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if the proof does not cover it or it cannot be recorded; the breaker is unchanged.
+    pub async fn reset_breaker(&self, by: &str, now: u64, proof: OperatorProof) -> Result<(), AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetBreaker, now)?;
+        let by = &format!("{by}, confirmed by {}", basis.as_str());
+        let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
+    }
+
+    /// Deletes an account's high-water marks, on the operator's decision. The account's value at its next action
+    /// becomes the new mark. Returns the number of deleted marks.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if the proof does not cover it or it cannot be recorded; the marks are unchanged.
+    pub async fn forget_high_water(
+        &self,
+        account: Address,
+        by: &str,
+        now: u64,
+        proof: OperatorProof,
+    ) -> Result<usize, AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetHighWater { account }, now)?;
+        let by = &format!("{by}, confirmed by {}", basis.as_str());
+        let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded(Kind::HighWaterReset, body, now, move |transaction| {
+            Ok(ledger::forget_high_water(transaction, account)?)
+        })
+        .await
+    }
+
+    async fn recorded<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        body: serde_json::Value,
+        now: u64,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, AcceptError> + Send + 'static,
+    ) -> Result<T, AcceptError> {
+        let written = self.store.write(move |transaction| {
+            let done = work(transaction)?;
+            let golem_id = GolemId::operator();
+            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            Ok(done)
+        });
+        let written = written.await;
+        self.anchor();
+        written
+    }
+
+    /// Sets a halt in the operator's name.
+    ///
+    /// # Errors
+    /// [`StopError`] if the stop could not be set.
+    pub fn halt(&self, reason: &str, now: u64) -> Result<InForce, StopError> {
+        let reason = if reason.is_empty() { "the operator rejected an action and stopped everything" } else { reason };
+        self.stop.raise(StopLevel::Halt, reason, "operator", now)
+    }
+
+    /// Counts a tool call of `caller` across all processes on this ledger, and checks the caller's rate.
+    ///
+    /// # Errors
+    /// [`CallRefused`] if the limit is reached, or if the call could not be counted.
+    pub async fn take_call(&self, now: u64, caller: &GolemId) -> Result<(), CallRefused> {
+        let limit = self.policy().rules().max_tool_calls_per_minute.0;
+        let caller = caller.clone();
+        let taken = self.store.write(move |transaction| ledger::take_call(transaction, now, &caller, limit));
+        match taken.await {
+            Ok(None) => Ok(()),
+            Ok(Some(wait)) => Err(CallRefused::TooMany { limit, wait }),
+            Err(error) => Err(CallRefused::Uncounted(error)),
+        }
+    }
+
+    /// Returns the number of consecutive failures that the failure breaker has counted.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the ledger cannot be read.
+    pub fn failures(&self) -> Result<u32, LedgerError> {
+        self.store.read(ledger::failures)
+    }
+
+    /// Returns the amount that signed orders of an account may still take of a token, in raw units. The ledger is the
+    /// source, whether or not a service that settles the orders is connected.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, StoreError> {
+        let promised = self.store.read(|connection| record::promised(connection, chain_id, account))?;
+        Ok(promised.get(&token).copied().unwrap_or_default())
+    }
+
+    /// Moves the anchor to the end of the audit log on disk. A failure is only logged: the anchor may lag, and the
+    /// entries exist anyway.
+    fn anchor(&self) {
+        match self.store.read(audit::head) {
+            Ok(head) => {
+                if let Err(error) = self.anchor.advance(head) {
+                    tracing::warn!("{error}");
+                }
+            }
+            Err::<_, AuditError>(error) => tracing::warn!("{error}"),
+        }
+    }
+
+    fn network(&self, chain_id: u64) -> Option<&Network> {
+        self.networks.iter().find(|network| network.chain_id == chain_id)
+    }
+
+    fn on_devnet(&self, framed: &SigningPayload) -> bool {
+        self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
+    }
+
+    /// Reads the usage of the caps and the open bridge orders in one database transaction. An order that ended between
+    /// two reads would be missing from both.
+    fn usage(&self, policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> Result<(Usage, Micros), Doubt> {
+        let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
+        let cool_off = policy.caps(facts.phase, false).cool_off;
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let found = self.store.read(|connection| {
+            let moment = connection.unchecked_transaction()?;
+            let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?
+                .called_by(&moment, &framed.proposal().golem_id)?;
+            let away = away::worth(&away::of(&moment, framed, facts));
+            Ok((used, away, record::coming(&moment, chain_id, account)?))
+        });
+        let (mut usage, away, coming) = found.map_err(|error: LedgerError| Doubt::because(error))?;
+        for (token, given) in coming {
+            let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
+            let given = Micros::of(given, Rounding::Up).map_err(Doubt::because)?;
+            usage.coming.insert((chain_id, token), given);
+        }
+        Ok((usage, away))
+    }
+}
+
+impl PolicyEngine for OperatorPolicyEngine {
+    fn version(&self) -> B256 {
+        self.policy().hash()
+    }
+
+    fn stop(&self) -> Option<StopLevel> {
+        self.stop.read().level()
+    }
+
+    fn last_stop(&self) -> Option<SafeText> {
+        self.stop.last()
+    }
+
+    fn slippage(&self, phase: Phase) -> SlippageLimits {
+        self.policy().slippage(phase)
+    }
+
+    fn check(&self, framed: &SigningPayload, facts: &CheckInputs) -> Vec<Verdict> {
+        let policy = self.policy();
+        let found = self.usage(&policy, framed, facts);
+        let network = self.network(framed.proposal().chain_id);
+        // Without a readable ledger, no open bridge orders are counted.
+        let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
+        let usage = found.as_ref().map(|(usage, _)| usage);
+        self.anchor();
+        operators(framed, facts, &PolicyContext::new(&policy, usage, network, framed, facts).with_away(away))
+    }
+
+    fn consent(&self, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed {
+        consent::of(&self.policy(), framed, facts)
+    }
+
+    fn above_hot_lane(&self, _framed: &SigningPayload, facts: &CheckInputs) -> bool {
+        consent::above_hot_lane(&self.policy(), facts)
+    }
+
+    fn always_covers(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool {
+        consent::always_covers(&self.policy(), self.on_devnet(framed), framed, facts)
+    }
+
+    fn goes_private(&self, framed: &SigningPayload, facts: &CheckInputs) -> bool {
+        consent::goes_private(&self.policy(), framed, facts)
+    }
+
+    fn reserve(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        framed: &SigningPayload,
+        facts: &CheckInputs,
+    ) -> Result<Reservation, ReserveError> {
+        let policy = self.policy();
+        let wish = request(framed, facts, policy.rules().max_unfed_usd)
+            .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+        let away = away::of(transaction, framed, facts);
+        let wish = wish.with_away(away::worth(&away));
+        let proposal = framed.proposal();
+        let party = Party {
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+        };
+        let caps = policy.caps(facts.phase, facts.reduce_only());
+        // A devnet may have its own time. Any other chain's block time bounds how late it is, whatever the machine's
+        // clock shows.
+        let own_time = self.on_devnet(framed);
+        let reserved = match own_time {
+            true => ledger::reserve(transaction, now, &caps, &party, &wish),
+            false => {
+                let block_time = facts.block_time.saturating_mul(1_000);
+                ledger::reserve_by_chain(transaction, now, block_time, &caps, &party, &wish)
+            }
+        };
+        match reserved {
+            Ok(id) => {
+                let moved =
+                    moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+                ledger::note_moved(transaction, id, &moved).map_err(failed)?;
+                if facts.portfolio.is_ok() {
+                    ledger::weigh_away(transaction, &party, wish.equity, &away::weighed(&away)).map_err(failed)?;
+                }
+                if let Some(leaving) = away::leaving(framed, facts, wish.equity) {
+                    ledger::note_leaving(transaction, id, &party, leaving).map_err(failed)?;
+                }
+                ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
+                let body = json!({
+                    "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
+                    "chain_id": proposal.chain_id, "account": proposal.account, "recipients": proposal.recipients,
+                    "spend": wish.spend.dollars(), "class": facts.class(proposal.tool.action_class).as_str(),
+                    "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
+                });
+                let entry = Entry {
+                    kind: Kind::ActionReserved,
+                    call_id: Some(proposal.call_id),
+                    golem_id: &proposal.golem_id,
+                    body: &body,
+                };
+                audit::append(transaction, now, &entry).map_err(unrecorded)?;
+                Ok(Reservation(id.get()))
+            }
+            Err(LedgerError::Exceeded(violations)) => {
+                let code = match violations.first().map(|one| &one.rule) {
+                    Some(Rule::Named(
+                        RuleName::MaxTradesPerHour
+                        | RuleName::MaxToolCallsPerMinute
+                        | RuleName::CooldownSeconds
+                        | RuleName::MaxRevocationsPerHour,
+                    )) => ErrorCode::SafetyRateLimited,
+                    Some(Rule::Named(RuleName::StopLossPct | RuleName::MaxConsecutiveFailures)) => {
+                        ErrorCode::SafetyBalanceBreaker
+                    }
+                    _ => ErrorCode::SafetySpendingLimitExceeded,
+                };
+                Err(ReserveError::Refused(vec![Verdict::broken(Check::SpendingLimit, code, violations)]))
+            }
+            Err(other) => Err(failed(other)),
+        }
+    }
+
+    fn settle(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+        end: End,
+    ) -> Result<(), ReserveError> {
+        // A value that is too large counts as the maximum.
+        let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or(Micros::MAX);
+        let outcome = match end {
+            End::Done { spent } => Outcome::Done { spent: micros(spent) },
+            End::Partly { spent } => Outcome::Partly { spent: micros(spent) },
+            End::Reverted { gas } => Outcome::Reverted { gas: micros(gas) },
+            End::NotSent => Outcome::NotSent,
+            End::Withdrawn => Outcome::Withdrawn,
+            End::Unclear => Outcome::Unclear,
+        };
+        let failures = self.keeper.current().policy.rules().max_consecutive_failures.0;
+        let id = ReservationId::stored(reservation.0);
+        ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
+        let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
+        let (state, spent) = match outcome {
+            Outcome::Done { spent } | Outcome::Partly { spent } => ("done", Some(spent)),
+            Outcome::Reverted { gas } => ("reverted", Some(gas)),
+            Outcome::NotSent => ("not_sent", None),
+            Outcome::Withdrawn => ("withdrawn", None),
+            Outcome::Unclear => ("unclear", None),
+        };
+        let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(Micros::dollars) });
+        let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(unrecorded)?;
+        Ok(())
+    }
+
+    fn arrived(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Option<MarkMoved>, ReserveError> {
+        ledger::note_arrived(transaction, now, ReservationId::stored(reservation.0)).map_err(failed)
+    }
+
+    fn hold_again(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Reservation, ReserveError> {
+        let before = ReservationId::stored(reservation.0);
+        let id = ledger::hold_again(transaction, now, before).map_err(failed)?;
+        let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
+        let body = json!({ "reservation": id.get(), "before": before.get() });
+        let entry = Entry { kind: Kind::ActionHeldAgain, call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(unrecorded)?;
+        Ok(Reservation(id.get()))
+    }
+
+    fn knows_recipient(&self, recipient: Address) -> bool {
+        let policy = self.policy();
+        let named = policy.rules().allowed_recipients.listed.as_ref();
+        !policy.rules().approve_first_seen.0 || named.is_some_and(|listed| listed.iter().any(|one| one.0 == recipient))
+    }
+
+    fn knows_spender(&self, spender: Address) -> bool {
+        let policy = self.policy();
+        let named = policy.rules().allowed_spenders.listed.as_ref();
+        !policy.rules().approve_first_seen.0 || named.is_some_and(|listed| listed.contains(&Spender(spender)))
+    }
+
+    fn named(&self) -> BTreeSet<Address> {
+        let policy = self.policy();
+        let rules = policy.rules();
+        let wallets = [&rules.safe_addresses, &rules.allowed_execution_wallets].into_iter();
+        let wallets = wallets.flat_map(|scope| scope.listed.iter().flatten()).map(|wallet| wallet.0);
+        wallets.chain(rules.allowed_recipients.listed.iter().flatten().map(|recipient| recipient.0)).collect()
+    }
+
+    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
+        let paid: Result<Vec<Address>, LedgerError> = self.store.read(ledger::recipients);
+        let paid = paid.map_err(|error| match error {
+            LedgerError::Store(error) => error,
+            other => StoreError::Corrupt(other.to_string()),
+        })?;
+        let real = self.real.as_ref().map(|real| real.acquaintances()).transpose()?.unwrap_or_default();
+        Ok(paid.into_iter().chain(self.named()).chain(real).collect())
+    }
+
+    fn names_token(&self, chain_id: u64, token: Address) -> bool {
+        let policy = self.policy();
+        let named = TokenRef { chain: ChainId(chain_id), token: TokenId::Erc20(token) };
+        policy.rules().allowed_tokens.listed.as_ref().is_some_and(|listed| listed.contains(&named))
+    }
+}
+
+impl Drop for OperatorPolicyEngine {
+    fn drop(&mut self) {
+        self.anchor();
+    }
+}
+
+fn unrecorded(error: AuditError) -> ReserveError {
+    match error {
+        AuditError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    }
+}
+
+fn refused(code: ErrorCode, detail: &dyn std::fmt::Display, violations: Vec<Violation>) -> ReserveError {
+    ReserveError::Refused(vec![Verdict::because(Check::SpendingLimit, code, detail, violations)])
+}
+
+fn failed(error: LedgerError) -> ReserveError {
+    match error {
+        LedgerError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    }
+}

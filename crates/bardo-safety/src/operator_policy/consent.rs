@@ -1,0 +1,114 @@
+//! Consent that the operator's policy requires, and the actions that a standing "always" covers. Pure functions of
+//! policy, payload and facts.
+
+use super::MAX_CHANGE;
+use crate::approval::{ApprovalNeed, Reason};
+use crate::check_inputs::CheckInputs;
+use crate::policy::{Policy, Word};
+use crate::proposal::Intent;
+use crate::signing_payload::SigningPayload;
+use bardo_base::model::CapabilityTier;
+use bardo_base::text::SafeText;
+use bardo_base::units::Usd;
+
+/// Approval reason for a transfer without another reason.
+pub(crate) const GIVES_AWAY: &str =
+    "it transfers value away, and the policy sets no dollar amount below which that needs no approval";
+
+/// Dollars that count as spent; `None` if unknown, which callers treat as above every threshold.
+fn spent(facts: &CheckInputs) -> Option<Usd> {
+    facts.values.as_ref().ok().map(|values| values.spent)
+}
+
+/// Returns the consent that the policy requires.
+pub(crate) fn of(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> ApprovalNeed {
+    let Some(spent) = spent(facts) else {
+        // A check blocks an unknown value. If none did, it must not pass without approval.
+        return ApprovalNeed::Approval { reasons: vec![Reason::Untold] };
+    };
+    let proposal = framed.proposal();
+    let needs = policy.consent(proposal.tool.name, spent);
+    // A transfer cannot be undone: unless the policy sets a threshold for the tool, each one needs approval.
+    let own = policy.rules().tools.0.contains_key(proposal.tool.name);
+    match proposal.intent == Intent::Transfer && !own {
+        true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+        false => needs,
+    }
+}
+
+/// Returns true if the safety-guardian must agree.
+pub(crate) fn above_hot_lane(policy: &Policy, facts: &CheckInputs) -> bool {
+    spent(facts).is_none_or(|spent| policy.above_hot_lane(spent))
+}
+
+/// Returns true if the operator's standing "always" may replace an approval.
+pub(crate) fn always_covers(policy: &Policy, devnet: bool, framed: &SigningPayload, facts: &CheckInputs) -> bool {
+    let tool = &framed.proposal().tool;
+    let named = policy.rules().always_approve.allows(&Word(tool.name.to_owned()), false);
+    match tool.capability {
+        CapabilityTier::Read => true,
+        CapabilityTier::Write => named && (devnet || !above_hot_lane(policy, facts)),
+        CapabilityTier::Privileged => false,
+    }
+}
+
+/// Returns true if the transactions must go to a private relay only.
+pub(crate) fn goes_private(policy: &Policy, framed: &SigningPayload, facts: &CheckInputs) -> bool {
+    let mainnet = framed.proposal().chain_id == 1;
+    mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::Address;
+
+    use super::*;
+    use crate::policy::parse;
+    use crate::sample;
+    use crate::value::{Doubt, Values};
+    use bardo_base::model::Phase;
+
+    fn private(policy: &str, chain_id: u64, spent: Option<&str>) -> bool {
+        let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
+        let me = Address::repeat_byte(1);
+        let call = sample::leg(Address::repeat_byte(2), alloy::primitives::bytes!("01020304"));
+        let mut frame = sample::frame(sample::proposal(me, Intent::Swap, call));
+        frame.proposal.chain_id = chain_id;
+        let values = spent.map(|spent| Values { spent: spent.parse().unwrap(), ..Values::default() });
+        let facts = CheckInputs {
+            asked: false,
+            now_millis: 1_000,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: values.ok_or_else(|| Doubt::because("no price")),
+            portfolio: Ok(Default::default()),
+            simulation: None,
+        };
+        goes_private(&policy, &SigningPayload::new(frame).unwrap(), &facts)
+    }
+
+    #[test]
+    fn what_is_large_or_of_unknown_size_is_shown_to_nobody_on_mainnet() {
+        let limit = "private_rpc_above_usd = \"1000\"\n";
+        for (chain_id, spent, expected) in [
+            (1, Some("999.99"), false),
+            (1, Some("1000"), false),
+            (1, Some("1000.01"), true),
+            (1, None, true),
+            // Test networks and devnets have no front-runners to hide from.
+            (31_337, Some("1000.01"), false),
+            (31_337, None, false),
+            (11_155_111, Some("1000000"), false),
+        ] {
+            assert_eq!(private(limit, chain_id, spent), expected, "{chain_id} {spent:?}");
+        }
+        let never = "private_rpc_above_usd = \"none\"\n";
+        assert!(!private(never, 1, Some("1000000")));
+        assert!(private(never, 1, None), "no limit tells nothing of what cannot be told");
+        assert!(private("private_rpc_above_usd = \"0\"\n", 1, Some("0.01")));
+    }
+}

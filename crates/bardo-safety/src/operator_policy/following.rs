@@ -1,0 +1,226 @@
+//! The policy in force: the policy file, the operator's decisions about it, and their records.
+
+use std::sync::Arc;
+
+use alloy::primitives::B256;
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use super::{AcceptError, MAX_CHANGE, OperatorPolicyEngine};
+use crate::audit::{self, Entry, Kind};
+use crate::ledger;
+use crate::operator_proof::{Authorisation, OperatorProof};
+use crate::policy::{self, Adopted, Change, Followed, Pending, Policy, Preset};
+use bardo_base::id::GolemId;
+use bardo_base::text::SafeText;
+
+/// Formats a change of one field in one line.
+fn words(change: &Change) -> SafeText {
+    SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
+}
+
+impl OperatorPolicyEngine {
+    /// Returns the policy in force, after checking its file.
+    pub fn policy(&self) -> Arc<Policy> {
+        // Only the real ledger keeps and records the policy.
+        if let Some(real) = &self.real {
+            return real.policy();
+        }
+        let before = self.keeper.current();
+        let changes = match self.keeper.follow() {
+            Followed::Unchanged | Followed::Broken(_) => Vec::new(),
+            Followed::Restated => {
+                self.restate_soon(before.policy.clone());
+                Vec::new()
+            }
+            Followed::Tightened(changes) => changes,
+            // The tighter parts are already in force.
+            Followed::Waits(_) => before.policy.changes(&self.keeper.current().policy),
+        };
+        let now = self.keeper.current();
+        if now.policy.hash() != before.policy.hash() {
+            // The tighter parts are in force in any case, by the file. Recording them may happen a moment later.
+            self.keep_soon(now.policy.clone(), &changes);
+        }
+        now.policy
+    }
+
+    /// Restores the policy that was in force when the last process on this ledger ended. On a new ledger, the file's
+    /// policy is adopted. Call it once, before anything relies on these rules.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if the previous policy cannot be read or recorded.
+    pub async fn resume(&self, now: u64) -> Result<(), AcceptError> {
+        if let Ok(runtime) = Handle::try_current() {
+            // The runtime in which the rules were created, if any, serves as well.
+            let _known = self.runtime.set(runtime);
+        }
+        let written = self.keeper.current().policy;
+        let mut held = self.store.read(policy::held)?;
+        if held.is_none() {
+            if !self.kept_a_policy()? {
+                return self.keep(written, Kind::PolicyAdopted, Vec::new(), None, now).await;
+            }
+            // Another process may have stored the first policy in between.
+            held = self.store.read(policy::held)?;
+        }
+        let Some((hash, sources)) = held else {
+            tracing::warn!("the last policy in force is missing from the ledger: the policy file waits for approval");
+            return self.go_on_from(Policy::preset(Preset::ReadOnly), None, now).await;
+        };
+        if hash == written.hash() {
+            return Ok(());
+        }
+        // A policy that this version cannot parse, or parses differently (for example after a preset changed), cannot
+        // be compared. Nothing passes until the operator approves again.
+        let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
+            Ok(Some(held)) if held.hash() == hash => held,
+            Ok(_) | Err(_) => Policy::preset(Preset::ReadOnly),
+        };
+        self.go_on_from(held, Some(hash), now).await
+    }
+
+    /// Continues from `held`, which the ledger stores with the hash `kept`. Tighter parts of the file apply at once,
+    /// whether or not the rest waits.
+    async fn go_on_from(&self, held: Policy, kept: Option<B256>, now: u64) -> Result<(), AcceptError> {
+        let before = held.clone();
+        self.keeper.resume(held);
+        let holds = self.keeper.current().policy;
+        if kept == Some(holds.hash()) {
+            return Ok(());
+        }
+        let changes = before.changes(&holds);
+        self.keep(holds, Kind::PolicyTightened, changes, None, now).await
+    }
+
+    /// Returns true if a policy was stored in this ledger before, by the audit log. A log with missing entries, by
+    /// itself or by its anchor, counts as true.
+    fn kept_a_policy(&self) -> Result<bool, AcceptError> {
+        let report = self.store.read(|connection| audit::verify(connection, &self.anchor, None))?;
+        // A log that is older than the rules has no anchor yet.
+        let whole = report.faults.iter().all(|fault| matches!(fault, audit::Fault::NoAnchor));
+        let kinds = [Kind::PolicyAdopted, Kind::PolicyTightened, Kind::PolicyAccepted, Kind::PolicyRefused];
+        let kept = self.store.read(|connection| audit::has_any(connection, &kinds))?;
+        Ok(kept || !whole)
+    }
+
+    /// Returns the looser policy that waits for a decision; `None` if there is none, or if it was rejected.
+    pub fn pending(&self) -> Option<Pending> {
+        self.policy();
+        self.keeper.pending()
+    }
+
+    /// Puts the waiting policy with this hash into force, on the operator's approval. `None` if another policy, or
+    /// none, is waiting by now.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if the proof does not cover it or it cannot be recorded; the policy in force is unchanged.
+    pub async fn accept(
+        &self,
+        hash: B256,
+        by: &str,
+        now: u64,
+        proof: OperatorProof,
+    ) -> Result<Option<Adopted>, AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::AcceptPolicy { hash }, now)?;
+        let by = format!("{by}, confirmed by {}", basis.as_str());
+        let by = by.as_str();
+        let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
+        self.keep(pending.policy, Kind::PolicyAccepted, pending.changes, Some(by), now).await?;
+        Ok(self.keeper.accept(hash))
+    }
+
+    /// Rejects the waiting policy with this hash. `false` if another policy, or none, is waiting by now.
+    ///
+    /// # Errors
+    /// [`AcceptError`] if the rejection could not be recorded; it takes effect in this process all the same.
+    pub async fn refuse(&self, hash: B256, by: &str, now: u64) -> Result<bool, AcceptError> {
+        let refused = self.keeper.refuse(hash);
+        if refused {
+            let by = SafeText::clean(by, MAX_CHANGE);
+            self.store
+                .write(move |transaction| {
+                    let body = json!({ "policy": hash, "by": by });
+                    let golem_id = GolemId::operator();
+                    let entry = Entry { kind: Kind::PolicyRefused, call_id: None, golem_id: &golem_id, body: &body };
+                    audit::append(transaction, now, &entry).map(drop)
+                })
+                .await?;
+        }
+        Ok(refused)
+    }
+
+    /// Stores a policy as the one in force, with its audit log entry, in one database transaction.
+    async fn keep(
+        &self,
+        policy: Arc<Policy>,
+        kind: Kind,
+        changes: Vec<Change>,
+        by: Option<&str>,
+        now: u64,
+    ) -> Result<(), AcceptError> {
+        let by = by.map(|by| SafeText::clean(by, MAX_CHANGE));
+        let written = self.store.write(move |transaction| -> Result<(), AcceptError> {
+            policy::hold(transaction, &policy, now)?;
+            let body = json!({
+                "policy": policy.hash(), "name": policy.name(), "by": by,
+                "changes": changes.iter().map(words).collect::<Vec<_>>(),
+            });
+            let golem_id = GolemId::operator();
+            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            Ok(())
+        });
+        written.await
+    }
+
+    fn keep_soon(&self, policy: Arc<Policy>, changes: &[Change]) {
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
+        let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
+        runtime.spawn(async move {
+            let kept = store.write(move |transaction| -> Result<(), AcceptError> {
+                let now = ledger::clock(transaction)?;
+                policy::hold(transaction, &policy, now)?;
+                let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
+                let golem_id = GolemId::operator();
+                let entry = Entry { kind: Kind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
+                audit::append(transaction, now, &entry)?;
+                Ok(())
+            });
+            if let Err(error) = kept.await {
+                tracing::warn!(%error, "a tighter policy is in force but not recorded");
+            }
+        });
+    }
+
+    /// Stores a policy that the operator restored, if another process has stored a looser one meanwhile.
+    fn restate_soon(&self, policy: Arc<Policy>) {
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
+        let store = self.store.clone();
+        runtime.spawn(async move {
+            let kept = store.write(move |transaction| -> Result<(), AcceptError> {
+                let Some((hash, sources)) = policy::held(transaction)?.filter(|(hash, _)| *hash != policy.hash())
+                else {
+                    return Ok(());
+                };
+                // A policy that cannot be parsed is handled when the next process starts.
+                let held = Policy::from_sources(sources.iter().map(String::as_str)).ok().flatten();
+                let Some(held) = held.filter(|held| held.hash() == hash) else { return Ok(()) };
+                let both = held.stricter(&policy);
+                if both.hash() == hash {
+                    return Ok(());
+                }
+                policy::hold(transaction, &both, ledger::clock(transaction)?)?;
+                let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
+                let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
+                let golem_id = GolemId::operator();
+                let entry = Entry { kind: Kind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
+                audit::append(transaction, ledger::clock(transaction)?, &entry)?;
+                Ok(())
+            });
+            if let Err(error) = kept.await {
+                tracing::warn!(%error, "a restored policy could not be stored as the one in force");
+            }
+        });
+    }
+}

@@ -1,0 +1,211 @@
+//! Chain state for one decision, all read on one block, with the simulation on it. It is kept with the permit: if the
+//! commit finds the same block and the same next block, nothing is read again. Stop, phase, rules, caps, orders and
+//! time are always read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use alloy::eips::BlockId;
+use alloy::primitives::{B256, U256};
+use alloy::providers::Provider as _;
+
+use super::{Pipeline, Refusal};
+use crate::chain_snapshot::{ReadError, SnapshotReader};
+use crate::grants;
+use crate::onchain_policy::{self, OnchainPolicy};
+use crate::signing_payload::SigningPayload;
+use crate::simulate::{self, Fault, Surroundings};
+use crate::value::{Doubt, Spreads, Valued};
+use bardo_base::error::ErrorCode;
+use golem_chain::evm::BlockContext;
+use golem_chain::fork::{Fork, ForkError, Pinned, Simulation};
+use golem_chain::provider::ProviderError;
+use golem_chain::token::{Token, TokenId};
+
+/// Maximum age of reused chain state. It limits how long a wrong endpoint is believed.
+const SERVES: Duration = Duration::from_secs(2);
+
+/// Chain state read on one block for the transactions of a payload from index `from`.
+#[derive(Debug, Clone)]
+pub(super) struct ChainView {
+    framed: SigningPayload,
+    pinned: Pinned,
+    next: BlockContext,
+    from: usize,
+    at: Instant,
+    /// Next nonce of the signer on that block.
+    pub nonce: u64,
+    pub tokens: Result<BTreeMap<TokenId, Token>, Doubt>,
+    /// Value that a bridge order delivers on another chain.
+    pub arrival: Result<Option<Valued>, Doubt>,
+    /// Keccak-256 hash of the code that settles the order; `None` without an order or without code.
+    pub settling: Option<B256>,
+    /// Faults of spenders whose code does not match the address book file.
+    pub hollow: Vec<Fault>,
+    pub spreads: Spreads,
+    pub data_fee: Result<U256, Doubt>,
+    pub balances: Result<BTreeMap<TokenId, (Token, U256)>, Doubt>,
+    pub cage: Result<Option<OnchainPolicy>, Doubt>,
+    /// Chain description that cannot be right, if one was found.
+    pub impossible: Option<Impossible>,
+    ran: Option<(Surroundings, Simulation)>,
+}
+
+/// Description of the chain by its endpoints that cannot be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Impossible {
+    /// It contradicts the address book: a listed token is not a token, or Multicall3 does not answer.
+    AgainstBook,
+    /// An unlisted address that the payload names is not a token.
+    NoToken,
+}
+
+impl ChainView {
+    /// Returns true if this state can be reused for `fork`. It is read again if anything failed to answer, or if
+    /// another chain is involved, which this block does not cover. On real chains equal block hashes mean equal state;
+    /// only a test network's cheat calls can break that.
+    fn holds(&self, framed: &SigningPayload, fork: &Fork, from: usize) -> bool {
+        let whole = self.tokens.is_ok()
+            && matches!(self.arrival, Ok(None))
+            && self.data_fee.is_ok()
+            && self.balances.is_ok()
+            && self.cage.is_ok();
+        whole
+            && self.framed == *framed
+            && (self.pinned, self.next, self.from) == (fork.pinned(), fork.next_block(), from)
+            && self.at.elapsed() < SERVES
+    }
+
+    /// Simulates the transactions on `fork`, the fork that this state was read on. Returns the earlier result for equal
+    /// surroundings.
+    ///
+    /// # Errors
+    /// [`ForkError`] if the simulation cannot be run; then nothing is known of what the transactions do.
+    pub(super) async fn run(
+        &mut self,
+        fork: &Fork,
+        framed: &SigningPayload,
+        around: &Surroundings,
+    ) -> Result<Simulation, ForkError> {
+        if let Some((_, simulation)) = self.ran.as_ref().filter(|(ran_in, _)| ran_in == around) {
+            return Ok(simulation.clone());
+        }
+        let simulation = simulate::run(fork, framed, self.from, self.nonce, around).await?;
+        self.ran = Some((around.clone(), simulation.clone()));
+        Ok(simulation)
+    }
+}
+
+impl Pipeline {
+    /// Reads the chain for the transactions of `framed` from index `from`, or reuses `earlier` with new prices if it is
+    /// still valid.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the chain cannot be read at all.
+    pub(super) async fn look(
+        &self,
+        reader: &SnapshotReader,
+        framed: &SigningPayload,
+        from: usize,
+        fork: &Fork,
+        earlier: Option<&ChainView>,
+    ) -> Result<ChainView, Refusal> {
+        if let Some(look) = earlier.filter(|look| look.holds(framed, fork, from)) {
+            // Prices are read again: they have a maximum age of their own.
+            let spreads = spreads(reader, framed, fork, &look.tokens).await;
+            return Ok(ChainView { spreads, ..look.clone() });
+        }
+        let at = Instant::now();
+        let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+        let block = BlockId::hash(fork.pinned().hash);
+        let provider = reader.client.agreed();
+        let nonce = async {
+            provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
+        };
+        let (tokens, nonce, arrival, settling, hollow) = futures::join!(
+            reader.tokens(framed, block),
+            nonce,
+            self.arrival(framed),
+            self.settling_code(reader, framed, block),
+            hollow_spenders(reader, framed, block)
+        );
+        let (settling, hollow) = (settling?, hollow?);
+        let nonce = nonce.map_err(|error| unread(&error))?;
+        let impossible = tokens.as_ref().err().and_then(is_impossible);
+        let tokens = match tokens {
+            Ok(tokens) => Ok(tokens),
+            Err(ReadError::Chain(error)) => return Err(unread(&error)),
+            Err(untold) => Err(Doubt::from(untold)),
+        };
+        let nothing = BTreeMap::new();
+        let described = tokens.as_ref().unwrap_or(&nothing);
+        let next = fork.next_block();
+        let (spreads, data_fee, balances, cage) = futures::join!(
+            spreads(reader, framed, fork, &tokens),
+            reader.data_fee(framed, from, block),
+            reader.balances(framed.account(), described, block),
+            onchain_policy::read(reader, framed.account(), block, next.timestamp)
+        );
+        let impossible = impossible.or(balances.as_ref().err().and_then(is_impossible));
+        let balances = balances.map_err(Doubt::from);
+        let pinned = fork.pinned();
+        Ok(ChainView {
+            framed: framed.clone(),
+            pinned,
+            next,
+            from,
+            at,
+            nonce,
+            tokens,
+            arrival,
+            settling,
+            hollow,
+            spreads,
+            data_fee,
+            balances,
+            cage,
+            impossible,
+            ran: None,
+        })
+    }
+}
+
+/// Checks spenders that only an address book file vouches for: each must be a contract with the code hash that the file
+/// gives. An address with an EIP-7702 delegation still belongs to its key, so it is not one.
+async fn hollow_spenders(
+    reader: &SnapshotReader,
+    framed: &SigningPayload,
+    block: BlockId,
+) -> Result<Vec<Fault>, Refusal> {
+    let mut faults = Vec::new();
+    for (spender, hashes) in grants::described(framed, reader.network()) {
+        let code = reader.client.agreed().get_code_at(spender).block_id(block).await.map_err(ProviderError::from);
+        let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        faults.extend(simulate::spender_fault(spender, &hashes, &code));
+    }
+    Ok(faults)
+}
+
+fn is_impossible(untold: &ReadError) -> Option<Impossible> {
+    match untold {
+        ReadError::AgainstBook(_) => Some(Impossible::AgainstBook),
+        ReadError::NoToken(_) => Some(Impossible::NoToken),
+        ReadError::Chain(_) | ReadError::Doubt(_) => None,
+    }
+}
+
+/// Returns prices of the tokens that the payload names and of every listed token. All holdings must be valued: an
+/// equity without some of them would look like a loss.
+async fn spreads(
+    reader: &SnapshotReader,
+    framed: &SigningPayload,
+    fork: &Fork,
+    described: &Result<BTreeMap<TokenId, Token>, Doubt>,
+) -> Spreads {
+    let listed = reader.network().book.tokens().iter().map(|token| TokenId::Erc20(token.address));
+    let described = described.iter().flat_map(BTreeMap::keys).copied();
+    let named: BTreeSet<TokenId> = described.chain(listed).collect();
+    let named: Vec<TokenId> = named.into_iter().collect();
+    let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
+    reader.spreads_on(fork.pinned().hash, &named, traded).await
+}

@@ -1,0 +1,218 @@
+//! Planner of a Golem without a brain: plays a scenario step by step through the eight tools, and carries out the
+//! operator's plain commands in between.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use super::{Played, Voice};
+use crate::agent_api::{ActionKind, AgentSession};
+use crate::brain::operator::{self, Wish};
+use crate::scenario::{ACT, PlayedStep, Scenario, ScenarioStep};
+use bardo_base::clock::{Attendance, Clock};
+use bardo_base::fabric::{Caption, EventKind, GolemNow, GolemThought};
+use bardo_base::model::StopLevel;
+use bardo_base::text::SafeText;
+use golem_tools::engine::ToolResponse;
+
+/// Poll interval for the end of a stop.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Maximum number of recorded deviations after the scenario's end.
+const MOST_MISSED: usize = 50;
+
+/// Maximum length of one wait.
+const LISTENS: Duration = Duration::from_secs(60);
+
+/// Reason for ending a wait early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// The Golem must leave.
+    Leaves,
+    /// Another scenario must be played.
+    AnotherShow,
+}
+
+/// State of the planner.
+pub(super) struct Planner {
+    pub(super) agent: AgentSession,
+    pub(super) voice: Voice,
+    pub(super) stop: watch::Receiver<Option<StopLevel>>,
+    pub(super) leaving: watch::Receiver<bool>,
+    pub(super) words: mpsc::Receiver<SafeText>,
+    pub(super) shows: mpsc::Receiver<Scenario>,
+    /// Scenario to play next.
+    pub(super) next: Option<Scenario>,
+    pub(super) played: watch::Sender<Played>,
+    /// Results of the named steps.
+    pub(super) answers: BTreeMap<String, Value>,
+    /// Outcomes of the named steps.
+    pub(super) came: BTreeMap<String, PlayedStep>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) thought: u64,
+    pub(super) _attendance: Attendance,
+}
+
+impl Planner {
+    /// Plays one scenario after the other, until the Golem must leave.
+    pub(super) async fn play(mut self, first: Scenario) {
+        let mut show = first;
+        while !self.show(&show).await {
+            let Some(next) = self.next.take() else { return };
+            show = next;
+            self.played.send_replace(Played::default());
+            self.answers.clear();
+            self.came.clear();
+        }
+    }
+
+    /// Plays a scenario and then its repeated steps. Returns true if the Golem must leave, and false if another
+    /// scenario must be played.
+    async fn show(&mut self, scenario: &Scenario) -> bool {
+        let begun = self.clock.steady_millis();
+        self.played.send_modify(|played| played.begun = Some(begun));
+        for (number, beat) in (1_usize..).zip(&scenario.steps) {
+            let due = begun.saturating_add(beat.at.saturating_mul(1_000));
+            if let Some(over) = self.wait(due).await {
+                return over == Waited::Leaves;
+            }
+            if !self.is_on(beat) {
+                self.played.send_modify(|played| played.skipped += 1);
+                continue;
+            }
+            let step = u32::try_from(number).ok().zip(u32::try_from(scenario.steps.len()).ok());
+            let missed = self.beat(&scenario.name, beat, begun, step).await;
+            self.played.send_modify(|played| {
+                played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));
+                played.steps += 1;
+            });
+        }
+        self.played.send_modify(|played| played.done = true);
+        if scenario.later.is_empty() {
+            // All steps are played; the Golem continues and listens to the operator.
+            loop {
+                if let Some(over) = self.wait(self.clock.steady_millis().saturating_add(3_600_000)).await {
+                    return over == Waited::Leaves;
+                }
+            }
+        }
+        for beat in scenario.later.iter().cycle() {
+            let due = self.clock.steady_millis().saturating_add(beat.at.saturating_mul(1_000));
+            if let Some(over) = self.wait(due).await {
+                return over == Waited::Leaves;
+            }
+            if !self.is_on(beat) {
+                continue;
+            }
+            if let Some(missed) = self.beat(&scenario.name, beat, begun, None).await {
+                self.played.send_modify(|played| {
+                    // The repetition has no end, so the list needs a limit.
+                    if played.missed.len() < MOST_MISSED {
+                        let at = beat.at;
+                        played.missed.push(format!("a repeated step, {at} s after the previous one: {missed}"));
+                    }
+                });
+            }
+        }
+        true
+    }
+
+    /// Waits until `due` and listens to the operator. Returns `None` once due. While a stop holds the Golem, nothing
+    /// becomes due.
+    async fn wait(&mut self, due: u64) -> Option<Waited> {
+        loop {
+            if *self.leaving.borrow() {
+                return Some(Waited::Leaves);
+            }
+            if let Ok(show) = self.shows.try_recv() {
+                self.next = Some(show);
+                return Some(Waited::AnotherShow);
+            }
+            let now = self.clock.steady_millis();
+            // Under exit-only and flatten the pipeline allows exits: the planner continues, and other actions are
+            // blocked.
+            let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke))
+                || self.agent.has_stopped_itself();
+            if now >= due && !held {
+                return None;
+            }
+            let left = if held { LOOK } else { Duration::from_millis(due.saturating_sub(now)).min(LISTENS) };
+            tokio::select! {
+                () = self.clock.pause(left) => {}
+                changed = self.leaving.changed() => if changed.is_err() { return Some(Waited::Leaves) },
+                said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
+                    self.hear(&said).await;
+                },
+                show = self.shows.recv(), if !self.shows.is_closed() => if let Some(show) = show {
+                    self.next = Some(show);
+                    return Some(Waited::AnotherShow);
+                },
+            }
+        }
+    }
+
+    /// True if the step has no condition, or its condition holds now.
+    fn is_on(&self, beat: &ScenarioStep) -> bool {
+        beat.when.as_ref().is_none_or(|when| when.holds(self.agent.phase(), &self.came))
+    }
+
+    /// Plays one step; `step` is its number and the total. Returns the deviation from its expectations, if any.
+    async fn beat(&mut self, show: &str, beat: &ScenarioStep, begun: u64, step: Option<(u32, u32)>) -> Option<String> {
+        if let Some(caption) = &beat.caption {
+            let at_seconds = self.clock.steady_millis().saturating_sub(begun) / 1_000;
+            let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
+            self.voice.say(EventKind::Caption(caption));
+        }
+        let does = beat.does.as_deref();
+        if let Some(now) = &beat.now {
+            let kind = beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
+            let delegation = kind.map(|kind| self.agent.delegation(kind.acts)).unwrap_or_default();
+            let next = clean(beat.next.as_deref().unwrap_or_default());
+            self.voice.say(EventKind::GolemNow(GolemNow { now: clean(now), next, step, delegation }));
+        }
+        if let Some(text) = &beat.think {
+            self.think(text);
+        }
+        let does = does?;
+        let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
+        let response = if does == ACT { self.act(params).await } else { self.agent.call(does, params).await };
+        if let Some(name) = &beat.name {
+            self.came.insert(name.clone(), PlayedStep::of(&response));
+            if let Some(data) = &response.data {
+                self.answers.insert(name.clone(), data.clone());
+            }
+        }
+        beat.missed(&response)
+    }
+
+    /// Previews an action, and commits it if the preview succeeds.
+    async fn act(&mut self, params: Value) -> ToolResponse {
+        let (response, committed) = operator::act(&self.agent, params).await;
+        if let Some(error) = response.error.as_ref().filter(|_| committed) {
+            self.think(&format!("It was not done: {}", error.message()));
+        }
+        response
+    }
+
+    fn think(&mut self, text: &str) {
+        self.thought += 1;
+        let thought = GolemThought { thought: self.thought, text: clean(text), more: false };
+        self.voice.say(EventKind::GolemThought(thought));
+    }
+
+    /// Carries out a plain command of the operator, or explains that the text was not understood.
+    async fn hear(&mut self, said: &SafeText) {
+        let told = match Wish::of(said.as_str(), &self.agent) {
+            None => operator::not_understood(said.as_str()),
+            Some(wish) => wish.carry_out(said, &self.agent, &self.voice).await,
+        };
+        self.think(&told);
+    }
+}
+
+fn clean(text: &str) -> SafeText {
+    SafeText::clean(text, 400)
+}

@@ -1,0 +1,68 @@
+//! Session summary, printed after the console has closed.
+
+use super::{Failure, print};
+use bardo_session::handle::SessionSummary;
+
+/// Prints the session summary.
+pub(super) fn say(told: &SessionSummary) -> Result<(), Failure> {
+    print(&text(told))
+}
+
+fn text(told: &SessionSummary) -> String {
+    let mut text = format!(
+        "{} trades, {} blocked, {} rejected, {} unanswered, {} failed.\n",
+        told.trades, told.blocked, told.refused, told.lapsed, told.failed
+    );
+    if let Some(short) = told.average_short {
+        let side = if short < 0 { "above" } else { "below" };
+        let short = short.unsigned_abs();
+        text.push_str(&format!("On average {}.{:04} % {side} the quote.\n", short / 10_000, short % 10_000));
+    }
+    if let Some((before, after)) = told.equity {
+        let change = match after.checked_sub(before) {
+            Ok(more) => {
+                format!("+${}", bardo_base::format::grouped(&more.to_fixed(2, bardo_base::units::Rounding::Down)))
+            }
+            Err(_) => match before.checked_sub(after) {
+                Ok(less) => {
+                    format!("-${}", bardo_base::format::grouped(&less.to_fixed(2, bardo_base::units::Rounding::Down)))
+                }
+                Err(_) => "unknown".to_owned(),
+            },
+        };
+        text.push_str(&format!(
+            "Value {} at the start and {} at the end, including gas: {change}.\n",
+            bardo_base::format::dollars(before),
+            bardo_base::format::dollars(after)
+        ));
+    }
+    for line in &told.unsettled {
+        text.push_str(&format!("Not settled yet: {line}; it is settled at the next start.\n"));
+    }
+    for line in &told.remarks {
+        text.push_str(&format!("{line}\n"));
+    }
+    if let Some(journal) = &told.journal {
+        text.push_str(&format!("The run is recorded in {journal}\n"));
+        if told.trades > 0 {
+            text.push_str(&format!("Its trades as CSV: bardo log trades {journal} > trades.csv\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_holds_trades_against_their_quotes_and_says_where_they_can_be_had() {
+        let journal = Some(bardo_base::text::SafeText::clean("/data/run.jsonl", 60));
+        let told = SessionSummary { trades: 3, average_short: Some(450), journal, ..SessionSummary::default() };
+        let text = text(&told);
+        assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below the quote."), "{text}");
+        assert!(text.contains("bardo log trades /data/run.jsonl > trades.csv"), "{text}");
+        let none = super::text(&SessionSummary { journal: told.journal, ..SessionSummary::default() });
+        assert!(!none.contains("CSV") && !none.contains("quoted"), "{none}");
+    }
+}
