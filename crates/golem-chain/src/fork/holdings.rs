@@ -27,11 +27,14 @@ pub struct Holding {
     pub of_stand_in: Bytes,
 }
 
+/// A storage slot of a contract, with the value to set.
+pub type SlotWrite = (Address, U256, U256);
+
 /// Result of copying.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Storage slots to set, by contract, with their values.
-    pub writes: Vec<(Address, U256, U256)>,
+    /// Storage slots to set.
+    pub writes: Vec<SlotWrite>,
     /// Indices of the values that the owner has and that could not be copied.
     pub missing: Vec<usize>,
 }
@@ -59,10 +62,10 @@ pub fn copy(
 
 impl Machine<'_> {
     /// Writes that copy one value; `None` if it cannot be copied.
-    fn copy(&mut self, holding: &Holding) -> Result<Option<Vec<(Address, U256, U256)>>, EvmError> {
+    fn copy(&mut self, holding: &Holding) -> Result<Option<Vec<SlotWrite>>, EvmError> {
         let Some(wanted) = self.view(holding.contract, &holding.of_owner)? else { return Ok(Some(Vec::new())) };
         let owners = self.reads().to_vec();
-        let mut writes: Vec<(Address, U256, U256)> = Vec::new();
+        let mut writes: Vec<SlotWrite> = Vec::new();
         for _ in 0..ROUNDS {
             let found = self.view(holding.contract, &holding.of_stand_in)?;
             if found.as_ref() == Some(&wanted) {

@@ -155,8 +155,8 @@ async fn a_fork_does_what_its_origin_does_and_again_without_it() {
         assert_eq!(seen(&fork).await.unwrap(), there, "{block}");
         // Other calldata, whose bytes look like addresses that were never read, and the same reads.
         let mut other = count(3);
-        other.input = TransactionInput::new([[0; 31].as_slice(), &[3], &[0; 12], &[0xee; 20]].concat().into());
-        fork.provider().call(other.into()).await.unwrap();
+        other.input = TransactionInput::new([[0_u8; 31].as_slice(), &[3], &[0; 12], &[0xee; 20]].concat().into());
+        fork.provider().call(other).await.unwrap();
         // A value that was never read is an error, and not zero.
         let unknown = fork.provider().get_balance(Address::repeat_byte(0x42)).await.unwrap_err().to_string();
         assert!(unknown.contains("no endpoint of ethereum responds"), "{unknown}");
