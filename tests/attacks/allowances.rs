@@ -8,13 +8,9 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 
 use crate::endpoints::end_with_this_process;
-<<<<<<< 0c0ab31d018f955ff1dba4761607d636414cabc4
-use bardo_testkit::lying_rpc::LyingRpc;
-=======
-use crate::lying_rpc::LyingRpc;
->>>>>>> 78ed86552c74357f0d952433d3b13886d80e5bd3
 use crate::real_network::RealNetwork;
 use bardo_testkit::devnet::{Devnet, ask};
+use bardo_testkit::lying_rpc::LyingRpc;
 
 /// Devnet of all cases here, which makes a block for each transaction.
 pub static DEVNET: LazyLock<Devnet> = LazyLock::new(|| {

@@ -902,11 +902,7 @@ async fn a_bare_yes_pays_no_lookalike() {
     let queue = Queue::new(6).await;
     let known = queue.world.contract(Contract::Permit2);
     let who = Address::from_slice(&[&known[..2], &[0x33; 16], &known[18..]].concat());
-<<<<<<< 0c0ab31d018f955ff1dba4761607d636414cabc4
-    let mut of_lookalike = Preview::clone(&*queue.swap(10 * USDC).await);
-=======
     let mut of_lookalike = Arc::unwrap_or_clone(queue.swap(10 * USDC).await);
->>>>>>> 78ed86552c74357f0d952433d3b13886d80e5bd3
     of_lookalike.parties = vec![Reason::Resembles { who, known }];
     let asked = Arc::new(of_lookalike);
     let permit_id = asked.permit.permit_id;

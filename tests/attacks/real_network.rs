@@ -7,13 +7,8 @@ use std::process::{Command, Stdio};
 use alloy::primitives::Address;
 use serde_json::{Value, json};
 
-<<<<<<< 0c0ab31d018f955ff1dba4761607d636414cabc4
 use bardo_testkit::devnet::{Devnet, ask, program};
 use bardo_testkit::lying_rpc::{Lie, LyingRpc};
-=======
-use crate::devnet_process::{Devnet, ask, program};
-use crate::lying_rpc::{Lie, LyingRpc};
->>>>>>> 78ed86552c74357f0d952433d3b13886d80e5bd3
 
 /// Chain id that no known network has.
 pub const CHAIN_ID: i64 = 424_242;

@@ -10,9 +10,9 @@ use bardo::chain::provider::read_only::READ_ONLY_METHODS;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use serde_json::{Value, json};
 
+use crate::{bardo, run};
 use bardo_testkit::devnet::{Devnet, ask};
 use bardo_testkit::lying_rpc::LyingRpc;
-use crate::{bardo, run};
 
 /// Demo wallet, which is also the stand-in.
 const FIRST: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

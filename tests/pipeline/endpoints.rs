@@ -30,13 +30,8 @@ use serde_json::{Value, json};
 
 use crate::bridges::Bridge;
 use crate::orders::{Desk, Manner, UsedNonce, order, signed};
-<<<<<<< 0c0ab31d018f955ff1dba4761607d636414cabc4
 use bardo_testkit::harness::{TestHarness, devnet};
 use bardo_testkit::rpc_proxy::{Fate, Proxy};
-=======
-use crate::proxy::{Fate, Proxy};
-use crate::world::{TestHarness, devnet};
->>>>>>> 78ed86552c74357f0d952433d3b13886d80e5bd3
 
 /// An honest endpoint, and one that lies about `method`.
 struct Endpoints {
@@ -258,13 +253,8 @@ async fn one_endpoints_events_explain_no_balance() {
     };
     let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());
     let lied = (U256::from(777), U256::from(777));
-<<<<<<< 0c0ab31d018f955ff1dba4761607d636414cabc4
-    assert_eq!(told(&[liar.clone()]).await, Some(lied), "alone it is believed");
-    assert_eq!(told(&[honest.clone()]).await, Some((U256::ZERO, U256::ZERO)));
-=======
     assert_eq!(told(std::slice::from_ref(&liar)).await, Some(lied), "alone it is believed");
     assert_eq!(told(std::slice::from_ref(&honest)).await, Some((U256::ZERO, U256::ZERO)));
->>>>>>> 78ed86552c74357f0d952433d3b13886d80e5bd3
     for both in [[liar.clone(), honest.clone()], [honest, liar]] {
         assert_eq!(told(&both).await, None);
     }
@@ -288,11 +278,7 @@ async fn one_endpoints_word_sets_no_data_fee() {
     };
     let (liar, honest) = (endpoints.liar.url.clone(), endpoints.honest.url());
     // Twice what the oracle says: the base chain's fee may rise.
-<<<<<<< 0c0ab31d018f955ff1dba4761607d636414cabc4
-    assert_eq!(told(&[liar.clone()]).await, Ok(U256::from(10)), "alone it is believed");
-=======
     assert_eq!(told(std::slice::from_ref(&liar)).await, Ok(U256::from(10)), "alone it is believed");
->>>>>>> 78ed86552c74357f0d952433d3b13886d80e5bd3
     let refused = told(&[liar, honest]).await.unwrap_err();
     assert!(refused.contains("contradict each other"), "{refused}");
 }
