@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{Error, ErrorKind};
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -109,7 +109,22 @@ pub struct FromConsole {
 struct Written {
     sent: Sent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    password: Option<Zeroizing<String>>,
+    password: Option<Typed>,
+}
+
+/// Password on the wire, wiped from memory on drop.
+struct Typed(Zeroizing<String>);
+
+impl Serialize for Typed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Typed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Zeroizing::new(String::deserialize(deserializer)?)))
+    }
 }
 
 impl FromConsole {
@@ -120,7 +135,7 @@ impl FromConsole {
     pub fn to_line(&self) -> Result<Zeroizing<String>, serde_json::Error> {
         let password = match &self.sent.command {
             Command::Answer { password: Some(password), .. } => {
-                Some(Zeroizing::new(String::from_utf8_lossy(password.expose()).into_owned()))
+                Some(Typed(Zeroizing::new(String::from_utf8_lossy(password.expose()).into_owned())))
             }
             _ => None,
         };
@@ -140,7 +155,7 @@ impl FromConsole {
         let Written { mut sent, password: typed } = serde_json::from_str(line)?;
         match (&mut sent.command, typed) {
             (_, None) => {}
-            (Command::Answer { password, .. }, Some(typed)) => *password = Some(Password::new((*typed).clone())),
+            (Command::Answer { password, .. }, Some(typed)) => *password = Some(Password::new(typed.0.to_string())),
             (_, Some(_)) => return Err(serde::de::Error::custom("a password stands beside a command that takes none")),
         }
         Ok(Self { sent })
