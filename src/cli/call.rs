@@ -206,7 +206,7 @@ async fn without_ledger(
     Ok(Ok(()))
 }
 
-/// How the operator is asked. A request to ask where no terminal can answer goes to an open console on the same ledger,
+/// Approval mode of the call. A request to ask where no terminal can answer goes to an open console on the same ledger,
 /// and is refused if there is none.
 fn approval_mode(wanted: Option<ApprovalMode>, embedded: bool, ledger: Option<&Ledger>) -> ApprovalMode {
     match wanted {

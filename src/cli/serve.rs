@@ -20,7 +20,7 @@ use bardo_runtime::session::{Session, SessionOptions};
 use bardo_session::handle::{Handle, LeaveMode, News, Sent};
 use bardo_session::market::Update;
 
-/// How a served session is asked to end.
+/// Way in which a served session is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum End {
     /// Start nothing new and wait for signed transactions

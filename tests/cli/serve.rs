@@ -134,7 +134,7 @@ async fn a_session_goes_on_while_its_consoles_come_and_go() {
     assert_eq!((ticket, response.status), (5, Status::Success), "{response:#?}");
     drop(first);
 
-    // Another console is told what happened before it came.
+    // Another console receives what happened before it came.
     let mut second = served.attach(Rights::Watch).await;
     second.ready().await;
     second.send(Order::Look { ticket: 9, query: Query::History { after: 0 } }).await;

@@ -39,7 +39,7 @@ pub(crate) enum ToHub {
         /// Number of the console.
         console: u64,
     },
-    /// The process was told to end.
+    /// The process is to end.
     End(LeaveMode),
 }
 

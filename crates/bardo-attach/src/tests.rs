@@ -112,7 +112,7 @@ async fn a_later_console_is_told_the_present_state_and_then_what_follows() {
     assert_eq!(numbers(&heard(&mut first).await), [1, 2, 3]);
     served.tell(News::Questions(Default::default())).await;
     assert!(matches!(heard(&mut first).await, News::Questions(_)));
-    // Block 3 is replaced; what it stood for is not told again.
+    // Block 3 is replaced and not repeated.
     served.tell(chain(&[3, 4])).await;
     assert_eq!(numbers(&heard(&mut first).await), [3, 4]);
     let mut later = served.attach(Rights::Watch).await;
@@ -158,7 +158,7 @@ async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
     served.tell(said("still here")).await;
     assert_eq!(heard(&mut again).await, said("still here"));
     assert!(served.is_quiet(), "no console has ended the session");
-    // The process itself is told to end: the session is asked, and says when it has.
+    // The process itself is to end: the session is asked, and reports when it has.
     served.ends.send(LeaveMode::Finish).await.unwrap();
     assert_eq!(served.command().await, Command::Leave(LeaveMode::Finish));
     let summary = SessionSummary { trades: 3, ..SessionSummary::default() };
@@ -295,7 +295,7 @@ async fn only_its_owner_finds_the_session_and_only_one_is_served() {
     }
     assert!(matches!(served.place.clone().serve(), Err(PlaceError::Served)));
     assert!(served.place.is_served());
-    // What a killed process left behind is no session: the next one takes its place, with another token.
+    // Files of a killed process are not a session: the next one takes its place, with another token.
     let data = tempfile::tempdir().unwrap();
     let place = Place::in_data(data.path());
     assert!(matches!(Connection::open(&place, Rights::Watch), Err(AttachError::Place(PlaceError::NotServed))));

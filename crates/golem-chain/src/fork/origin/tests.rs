@@ -82,7 +82,7 @@ fn count(by: u64) -> TransactionRequest {
     }
 }
 
-/// What a caller sees of the counter, the account and a transaction on this chain.
+/// State of the counter, the account and a transaction on this chain, as a caller sees it.
 async fn seen(devnet: &Devnet) -> Result<BTreeMap<&'static str, Value>, String> {
     let provider = devnet.provider();
     let ask = async |name, method: &'static str, params: Value| {
