@@ -92,7 +92,7 @@ fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
 
 /// Asks the served session to end.
 pub(super) fn end(config: &Config, end: End) -> Result<Exit, Failure> {
-    let mut connection = Connection::open(&place(config), Rights::Operate)?;
+    let connection = Connection::open(&place(config), Rights::Operate)?;
     let command = bardo_session::handle::Command::Leave(end.into());
     connection.send(&FromConsole { sent: Sent { golem_id: GolemId::operator(), command } })?;
     print("asked the session to end\n")?;

@@ -315,7 +315,7 @@ async fn the_origin_hears_nothing_but_reads_whatever_happens_on_the_fork() {
     ask("eth_simulateV1", json!([{"blockStateCalls": [{"calls": [paid]}]}, "latest"])).await;
     ask("debug_traceCall", json!([paid, "latest", {}])).await;
     ask("evm_mine", json!([])).await;
-    let heard = heard.lock();
+    let heard = heard.lock().clone();
     assert!(heard.values().sum::<usize>() > 10, "{heard:?}");
     for method in heard.keys() {
         assert!(READ_ONLY_METHODS.contains(&method.as_str()), "{method} reached the origin");
