@@ -129,10 +129,10 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             Err(AccountError::Failure(failure)) => return Err(failure),
             Err(AccountError::Answer(error)) => return Ok(not_called(&*clock, error)),
         };
-        if ledger.is_none() {
-            if let Err(error) = without_ledger(config, &mut opened, catalog.get(tool)).await? {
-                return Ok(not_called(&*clock, error));
-            }
+        if ledger.is_none()
+            && let Err(error) = without_ledger(config, &mut opened, catalog.get(tool)).await?
+        {
+            return Ok(not_called(&*clock, error));
         }
         let asking = match acting.as_ref().zip(ledger.as_ref()) {
             Some((acting, ledger)) => ask_operator(&opened, acting, ledger, &clock, wishes.paper).to_vec(),
@@ -206,7 +206,7 @@ async fn without_ledger(
     Ok(Ok(()))
 }
 
-/// How the operator is asked. A request to ask where no terminal can answer goes to an open console on the same ledger,
+/// Approval mode of the call. A request to ask where no terminal can answer goes to an open console on the same ledger,
 /// and is refused if there is none.
 fn approval_mode(wanted: Option<ApprovalMode>, embedded: bool, ledger: Option<&Ledger>) -> ApprovalMode {
     match wanted {

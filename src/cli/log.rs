@@ -7,7 +7,7 @@ use alloy::primitives::B256;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Exit, Failure, load, print, print_json, spans};
-use bardo_base::config::{Environment, Flags};
+use bardo_base::config::{DEFAULT_NETWORK, Environment, Flags};
 use bardo_base::fabric::{Event, read_journal};
 use bardo_base::format::utc;
 use bardo_base::id::CallId;
@@ -116,15 +116,14 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
     Ok(if report.good() { Exit::Success } else { Exit::Error })
 }
 
-/// Opens the most recently written ledger read-only: of any network, or of the kind that `--network` or `--rpc` names.
+/// Opens the most recently written ledger read-only: of any network, or of the kind that `--network` names.
 fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, PathBuf)>, Failure> {
     let config = load(environment, flags)?;
     let data = DataFolder::of(&config);
-    let named = flags.network.is_some() || !flags.rpc.is_empty();
-    let found = match named.then(|| bardo_runtime::policy::is_devnet(&config)).transpose()? {
+    let found = match flags.network.as_deref() {
         None => data.newest_ledger()?,
-        Some(true) => data.newest_ledger_of(LedgerKind::Devnet)?,
-        Some(false) => data.newest_ledger_of(LedgerKind::Real)?,
+        Some(DEFAULT_NETWORK) => data.newest_ledger_of(LedgerKind::Devnet)?,
+        Some(_) => data.newest_ledger_of(LedgerKind::Real)?,
     };
     let Some(database) = found else { return Ok(None) };
     Ok(Some((read_only(&database)?, database)))

@@ -48,7 +48,7 @@ pub(super) fn serve(config: &Config, fork: &ForkSettings, arguments: &DevnetArgu
     })
 }
 
-/// What a rehearsal is of, and what its stand-in has, one fact per line.
+/// Origin of a rehearsal and holdings of its stand-in, one fact per line.
 pub(super) fn about(rehearsal: &Rehearsal) -> Vec<String> {
     let origin = &rehearsal.origin;
     let from = if origin.is_offline() { ", from the cache, because no endpoint responds" } else { "" };

@@ -239,7 +239,7 @@ fn needs_approval(response: &ToolResponse) -> bool {
     response.status == Status::Blocked && code == Some(Value::from("APPROVAL_REQUIRED"))
 }
 
-/// What would be different on the live network.
+/// Differences to the live network.
 fn differences(config: &Config, plan: &ChainPlan, rehearsal: &Rehearsal) -> Vec<Finding> {
     let live = rehearsal.origin.network();
     let mut differences = vec![

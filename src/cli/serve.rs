@@ -20,7 +20,7 @@ use bardo_runtime::session::{Session, SessionOptions};
 use bardo_session::handle::{Handle, LeaveMode, News, Sent};
 use bardo_session::market::Update;
 
-/// How a served session is asked to end.
+/// Way in which a served session is asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum End {
     /// Start nothing new and wait for signed transactions
@@ -92,7 +92,7 @@ fn on_signals() -> std::io::Result<mpsc::Receiver<LeaveMode>> {
 
 /// Asks the served session to end.
 pub(super) fn end(config: &Config, end: End) -> Result<Exit, Failure> {
-    let mut connection = Connection::open(&place(config), Rights::Operate)?;
+    let connection = Connection::open(&place(config), Rights::Operate)?;
     let command = bardo_session::handle::Command::Leave(end.into());
     connection.send(&FromConsole { sent: Sent { golem_id: GolemId::operator(), command } })?;
     print("asked the session to end\n")?;

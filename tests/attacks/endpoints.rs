@@ -328,8 +328,8 @@ fn used_nonces() -> Lie {
     multicall_answers([0x4f, 0xe0, 0x2b, 0x44], |data| data.fill(0xff))
 }
 
-/// Token balances of the account, which its value is computed from: `balanceOf(address)`. Those of pools are told as they
-/// are.
+/// Token balances of the account, which its value is computed from: `balanceOf(address)`. Those of pools are reported
+/// truthfully.
 fn held() -> Lie {
     inside_multicalls(Erc20::balanceOfCall { owner: account().parse().unwrap() }.abi_encode(), 0)
 }
@@ -461,7 +461,7 @@ fn without_a_majority_nothing_is_simulated() {
     }
 }
 
-/// What one endpoint alone is asked, another one answers where that answer cannot be.
+/// A question for one endpoint alone goes to another one where the answer is impossible.
 #[test]
 fn an_endpoint_without_multicall3_is_passed_over() {
     let _turn = chain().turn.lock();

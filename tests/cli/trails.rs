@@ -302,7 +302,7 @@ fn a_halt_in_a_folder_that_has_only_keys_leaves_a_good_audit_log() {
     let (_, err, code) = crate::keys::with_secrets(home.path(), new, "correct horse battery\n", "");
     assert_eq!(code, 0, "{err}");
     assert_eq!(run(bardo(home.path()).args(["halt"])).2, 0);
-    let (said, code) = verify(home.path(), &["--network", "sepolia", "--rpc", "sepolia=http://127.0.0.1:9"]);
+    let (said, code) = verify(home.path(), &["--network", "sepolia"]);
     assert_eq!(code, 0, "{said}");
     assert!(said.starts_with("good: 1 entries") && said.contains("ledger/real/ledger.db"), "{said}");
     // No devnet has a ledger here.

@@ -232,7 +232,7 @@ async fn one_endpoints_receipt_settles_no_order() {
     desk.clear().await;
 }
 
-/// What others moved of a token explains a balance only where all endpoints tell the same.
+/// Transfers by others explain a balance only where all endpoints report the same ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_endpoints_events_explain_no_balance() {
     let world = TestHarness::new(6).await;

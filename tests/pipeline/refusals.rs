@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use alloy::eips::BlockNumberOrTag;
 use alloy::primitives::{Address, U256, keccak256};
+use alloy::providers::Provider as _;
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
@@ -224,7 +226,8 @@ async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
     let feeds = PriceChain::for_chain(&world.client, &Default::default(), world.clock.clone()).unwrap();
     let source = Arc::new(FailsOnce { feeds, asked: AtomicU64::new(0) });
     let reader = SnapshotReader::new(world.client.clone(), PriceChain::new(vec![source]), "10000".parse().unwrap());
-    let (token, block) = ([world.usdc.id], alloy::primitives::B256::repeat_byte(1));
+    let head = world.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.unwrap().unwrap();
+    let (token, block) = ([world.usdc.id], head.header.hash);
 
     assert!(reader.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_err());
     assert!(reader.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_ok());

@@ -37,6 +37,7 @@ const MODULES: &[(&str, &str)] = &[
     ("crates/golem-chain/src/sender/", "stored bytes, sent"),
     ("crates/golem-chain/src/devnet/rpc/sign.rs", "the devnet's node, with the keys of the public mnemonic alone"),
     ("crates/golem-chain/src/devnet/rpc/", "the chain that is sent to: names of its calls"),
+    ("crates/golem-chain/src/devnet/forked.rs", "state that calls of a local fork read ahead: names of the calls"),
     ("crates/golem-chain/src/provider/method.rs", "which calls may be asked twice: their names"),
 ];
 
@@ -81,7 +82,28 @@ fn found_in(source: &str) -> Vec<(usize, &'static str)> {
 }
 
 fn is_test(relative: &str) -> bool {
-    relative.ends_with("/tests.rs") || relative.contains("/tests/")
+    relative.ends_with("/tests.rs") || relative.contains("/tests/") || relative.starts_with("crates/bardo-testkit/")
+}
+
+/// The harness of the tests signs with keys of its own, so no crate may be built with it.
+#[test]
+fn only_tests_depend_on_the_testkit() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let mut users = 0;
+    for folder in crates.chain([root.to_owned()]) {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let mut section = "";
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                section = line;
+            } else if line.starts_with("bardo-testkit") {
+                assert!(matches!(section, "[dev-dependencies]" | "[workspace.dependencies]"), "{folder:?}: {section}");
+                users += 1;
+            }
+        }
+    }
+    assert_eq!(users, 2, "the program's tests use it");
 }
 
 #[test]

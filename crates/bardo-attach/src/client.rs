@@ -107,13 +107,18 @@ impl Connection {
         Ok(relay(tokio::io::BufReader::new(reading), writing))
     }
 
-    /// Sends one command, without waiting for its result.
+    /// Sends one command and detaches, without waiting for its result.
     ///
     /// # Errors
-    /// The connection's error.
-    pub fn send(&mut self, command: &FromConsole) -> std::io::Result<()> {
+    /// The connection's error, also if the session does not take the command within ten seconds.
+    pub fn send(mut self, command: &FromConsole) -> std::io::Result<()> {
         let line = command.to_line()?;
-        self.stream.write_all(line.as_bytes())
+        self.stream.write_all(line.as_bytes())?;
+        self.stream.shutdown(std::net::Shutdown::Write)?;
+        // The session closes the connection once it has read what was sent. Closed from here, it could fail to write
+        // its news before it reads.
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        std::io::copy(&mut self.stream, &mut std::io::sink()).map(drop)
     }
 
     /// Copies the greeting, and then lines, between this connection and a console behind `input` and `output`, until one

@@ -39,7 +39,7 @@ pub(crate) enum ToHub {
         /// Number of the console.
         console: u64,
     },
-    /// The process was told to end.
+    /// The process is to end.
     End(LeaveMode),
 }
 
@@ -101,11 +101,16 @@ impl Hub {
 
     /// Brings a new console up to date.
     fn join(&mut self, number: u64, console: Console) {
-        let lines: Vec<Arc<str>> = self.catch_up.news().iter().filter_map(line).collect();
-        // The channel is new and has room for more lines than there are.
-        if lines.into_iter().all(|line| console.lines.try_send(line).is_ok()) {
-            self.consoles.insert(number, console);
+        for line in self.catch_up.news().iter().filter_map(line) {
+            match console.lines.try_send(line) {
+                Ok(()) => {}
+                // It has left already, and its last command follows.
+                Err(TrySendError::Closed(_)) => break,
+                // It would begin without a part of the state.
+                Err(TrySendError::Full(_)) => return,
+            }
         }
+        self.consoles.insert(number, console);
     }
 
     fn forget(&mut self, number: u64) {

@@ -5,7 +5,7 @@
 //! | `place` | socket, token and lock in the data directory |
 //! | `wire` | lines of the protocol: greeting, commands with passwords |
 //! | `server` | accepts consoles: owner's user id, token, limits |
-//! | `hub` | one session for several consoles: what a new one is told, whose reply is whose |
+//! | `hub` | one session for several consoles: news for all, replies for one |
 //! | `catch_up` | state that a console needs to begin with |
 //! | `client` | a console's side: a [`Handle`](bardo_session::handle::Handle) over a connection |
 //!

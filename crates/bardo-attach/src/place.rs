@@ -28,7 +28,7 @@ const LONGEST_PATH: usize = 100;
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Where the session of a data directory is served.
+/// Place where the session of a data directory is served: a folder with socket, token and lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     folder: PathBuf,

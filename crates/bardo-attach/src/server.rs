@@ -18,6 +18,8 @@ use bardo_session::handle::{Handle, LeaveMode, SessionSummary};
 
 /// Timeout for a console's greeting, and for a console that does not read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for consoles to receive the end of the session.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Maximum number of connections.
 const CONNECTIONS: usize = 16;
 /// Pause after an error of the listener, such as no free descriptor.
@@ -39,16 +41,23 @@ pub async fn serve(
             }
         }
     });
-    let accepting = tokio::spawn(accept(serving, to_hub));
+    let connected = Arc::new(AtomicUsize::new(0));
+    let accepting = tokio::spawn(accept(serving, to_hub, Arc::clone(&connected)));
     let summary = Hub::default().run(handle, from_server).await;
     accepting.abort();
     telling.abort();
+    // Consoles receive what is queued for them, the summary last.
+    let _late = timeout(FAREWELL, async {
+        while connected.load(Ordering::SeqCst) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
     summary
 }
 
-async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>) {
+async fn accept(serving: Serving, to_hub: mpsc::Sender<ToHub>, connected: Arc<AtomicUsize>) {
     let token = Arc::new(serving.token.clone());
-    let connected = Arc::new(AtomicUsize::new(0));
     for console in 1.. {
         let stream = loop {
             match serving.listener.accept().await {

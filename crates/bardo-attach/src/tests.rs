@@ -112,7 +112,7 @@ async fn a_later_console_is_told_the_present_state_and_then_what_follows() {
     assert_eq!(numbers(&heard(&mut first).await), [1, 2, 3]);
     served.tell(News::Questions(Default::default())).await;
     assert!(matches!(heard(&mut first).await, News::Questions(_)));
-    // Block 3 is replaced; what it stood for is not told again.
+    // Block 3 is replaced and not repeated.
     served.tell(chain(&[3, 4])).await;
     assert_eq!(numbers(&heard(&mut first).await), [3, 4]);
     let mut later = served.attach(Rights::Watch).await;
@@ -158,7 +158,7 @@ async fn leaving_and_losing_the_connection_detach_and_the_session_goes_on() {
     served.tell(said("still here")).await;
     assert_eq!(heard(&mut again).await, said("still here"));
     assert!(served.is_quiet(), "no console has ended the session");
-    // The process itself is told to end: the session is asked, and says when it has.
+    // The process itself is to end: the session is asked, and reports when it has.
     served.ends.send(LeaveMode::Finish).await.unwrap();
     assert_eq!(served.command().await, Command::Leave(LeaveMode::Finish));
     let summary = SessionSummary { trades: 3, ..SessionSummary::default() };
@@ -218,7 +218,10 @@ async fn strangers_learn_nothing_and_hold_nothing_up() {
     let mut console = served.attach(Rights::Operate).await;
     assert_eq!(numbers(&heard(&mut console).await), [1]);
     let token = served.place.token().unwrap().to_string();
-    let other = if token.starts_with('0') { format!("1{}", &token[1..]) } else { format!("0{}", &token[1..]) };
+    let other = match token.strip_prefix('0') {
+        Some(rest) => format!("1{rest}"),
+        None => format!("0{}", &token[1..]),
+    };
     let hello =
         |token: &str, version: u32| format!("{{\"bardo\":{version},\"token\":\"{token}\",\"rights\":\"operate\"}}\n");
     let hold = "{\"sent\":{\"golem_id\":\"operator\",\"command\":{\"do\":\"hold\"}}}\n";
@@ -295,7 +298,7 @@ async fn only_its_owner_finds_the_session_and_only_one_is_served() {
     }
     assert!(matches!(served.place.clone().serve(), Err(PlaceError::Served)));
     assert!(served.place.is_served());
-    // What a killed process left behind is no session: the next one takes its place, with another token.
+    // Files of a killed process are not a session: the next one takes its place, with another token.
     let data = tempfile::tempdir().unwrap();
     let place = Place::in_data(data.path());
     assert!(matches!(Connection::open(&place, Rights::Watch), Err(AttachError::Place(PlaceError::NotServed))));
@@ -307,4 +310,37 @@ async fn only_its_owner_finds_the_session_and_only_one_is_served() {
     assert_ne!(place.token().unwrap(), token);
     let long = Place::in_data(&data.path().join("x".repeat(120)));
     assert!(matches!(long.serve(), Err(PlaceError::TooLong { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_detaches_at_once_arrives_whatever_the_session_has_to_say() {
+    let mut served = Served::begin();
+    // More news than the socket holds: they cannot all be written before the command is read.
+    for chain in 0..200 {
+        let News::Market(Update::Chain(mut snapshot)) = chain_of(chain) else { panic!() };
+        snapshot.chain = usize::try_from(chain).unwrap();
+        served.tell(News::Market(Update::Chain(snapshot))).await;
+    }
+    let mut console = served.attach(Rights::Watch).await;
+    heard(&mut console).await;
+    for _ in 0..10 {
+        let place = served.place.clone();
+        let sent = Sent { golem_id: GolemId::operator(), command: Command::Leave(LeaveMode::Finish) };
+        let sending = move || Connection::open(&place, Rights::Operate).unwrap().send(&FromConsole { sent });
+        tokio::task::spawn_blocking(sending).await.unwrap().unwrap();
+        assert_eq!(served.command().await, Command::Leave(LeaveMode::Finish));
+    }
+}
+
+fn chain_of(number: u64) -> News {
+    chain(&(number..number + 200).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_leave_is_read_as_it_was_written() {
+    let command =
+        FromConsole { sent: Sent { golem_id: GolemId::operator(), command: Command::Leave(LeaveMode::Finish) } };
+    let line = command.to_line().unwrap();
+    let read = FromConsole::parse(line.trim_end()).unwrap();
+    assert_eq!(read.sent, command.sent, "{}", *line);
 }

@@ -25,7 +25,7 @@ pub const MAX_FROM_SESSION: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rights {
-    /// All commands.
+    /// Every command of the session protocol.
     Operate,
     /// Queries, and stops: anyone who watches may stop signing.
     Watch,
@@ -150,7 +150,7 @@ impl FromConsole {
     /// Parses one line.
     ///
     /// # Errors
-    /// An error if the line is no command, or if a password stands beside a command that takes none.
+    /// An error if the line is not a command, or if a password stands beside a command that takes none.
     pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         let Written { mut sent, password: typed } = serde_json::from_str(line)?;
         match (&mut sent.command, typed) {

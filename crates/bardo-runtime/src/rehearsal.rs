@@ -81,10 +81,10 @@ pub enum RehearsalError {
     /// The live network cannot be read.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// What the operator holds cannot be read.
+    /// The holdings of the operator cannot be read.
     #[error("cannot read what {holder} holds: {reason}")]
     Holdings {
-        /// The account.
+        /// Account whose holdings are copied.
         holder: Address,
         /// Cause of the failure.
         reason: SafeText,

@@ -77,7 +77,7 @@ pub struct RehearsalRecorder {
 }
 
 impl RehearsalRecorder {
-    /// Recorder for the rehearsal's calls; `None` if its chain is no rehearsal.
+    /// Recorder for the rehearsal's calls; `None` if its chain is not a rehearsal.
     pub fn of(rehearsal: &Rehearsal, data: &DataFolder) -> Option<Self> {
         let block = rehearsal.network.rehearses?;
         Some(Self { folder: data.root().join(REHEARSED), network: rehearsal.network.clone(), block })

@@ -237,7 +237,7 @@ fn tokens(ask: &SwapAsk<'_>) -> Result<(Address, Address), ToolError> {
     Ok((sold, bought))
 }
 
-/// How the order's price falls, on a chain with a block each `block_millis` milliseconds whose latest block is `block`.
+/// Price curve of the order, on a chain with a block each `block_millis` milliseconds whose latest block is `block`.
 ///
 /// # Errors
 /// `CHAIN_UNSUPPORTED` for a kind of order that has no cosigner.

@@ -163,11 +163,11 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(LogLevel
         EventKind::GolemThought(said) => (LogLevel::Detail, "golem:thought", format!("┆ {}", said.text)),
         EventKind::MemoryHits(hits) => {
             let changes: Vec<&str> = hits.changes.iter().map(SafeText::as_str).collect();
-            let (level, told) = match changes.is_empty() {
+            let (level, detail) = match changes.is_empty() {
                 true => (LogLevel::Detail, String::new()),
                 false => (LogLevel::Plain, format!(": {}", changes.join("; "))),
             };
-            (level, "golem:memory", format!("{}{told}", counted(hits.similar, "similar past trade")))
+            (level, "golem:memory", format!("{}{detail}", counted(hits.similar, "similar past trade")))
         }
         EventKind::DirectiveChanged(changed) => {
             let how = if changed.undone { "undone" } else { "changed" };

@@ -65,7 +65,7 @@ pub enum Input {
         column: u16,
         /// Row, starting at 0.
         row: u16,
-        /// What is drawn there.
+        /// Part of the screen at that cell.
         target: ClickTarget,
     },
     /// The mouse wheel turned over a cell.
@@ -98,7 +98,7 @@ pub enum Input {
     CannotSuspend,
 }
 
-/// What is drawn at a clicked cell, as the view finds it.
+/// Part of the screen at a clicked cell, as the view finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClickTarget {
     /// Index of a warning of the topmost approval dialog.
@@ -243,7 +243,7 @@ pub struct SessionData {
     pub leaving: bool,
 }
 
-/// What is on the screen: the size, the screen in front, and everything over it.
+/// Display state: the size, the screen in front, and everything over it.
 #[derive(Debug)]
 pub struct Display {
     /// Size of the terminal.
@@ -289,7 +289,7 @@ pub struct State {
     pub options: Settings,
     /// Data of the session.
     pub session: SessionData,
-    /// What is on the screen.
+    /// State of the display, without what the session reports.
     pub display: Display,
     /// The operator's presence and open requests.
     pub operator: OperatorState,

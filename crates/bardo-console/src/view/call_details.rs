@@ -226,8 +226,8 @@ fn trail_rows(rows: &mut Vec<Row>, call_details: &CallDetails) {
         Some(Found::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
-                let told = audit_log::words(entry);
-                rows.push(Row::new(words, Role::TextDim).then(format!("  {told}"), Role::Text));
+                let text = audit_log::words(entry);
+                rows.push(Row::new(words, Role::TextDim).then(format!("  {text}"), Role::Text));
             }
         }
         Some(Found::Nothing { why }) => rows.push(Row::new(why.as_str(), Role::StateCare)),

@@ -243,7 +243,7 @@ impl Widget for ConfirmDialog<'_> {
     }
 }
 
-/// Command palette.
+/// Palette of commands: a filter and the commands that match it.
 pub(super) struct PaletteDialog<'a> {
     pub(super) theme: &'a Theme,
     pub(super) state: &'a State,

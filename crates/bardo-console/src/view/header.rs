@@ -109,8 +109,8 @@ fn groups(state: &State) -> Vec<Group> {
     let beside = width(&running.0);
     if let Some(now) = &state.session.replay {
         groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
-        let (told, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
-        let words = format!("{} %  {told} of {of}", grouped(&now.speed_percent.to_string()));
+        let (played, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
+        let words = format!("{} %  {played} of {of}", grouped(&now.speed_percent.to_string()));
         groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
     }
     // In a recording, the running state is shown only if something is wrong.

@@ -16,7 +16,7 @@ use crate::theme::{Role, Theme};
 /// Number of blanks that end the text of a key.
 const GAP: usize = 2;
 
-/// What is drawn at a position.
+/// Part of the screen at a position.
 pub(super) fn target_at(state: &State, at: Position) -> ClickTarget {
     let in_hints = at.y.saturating_add(1) == state.display.size.height;
     // On a screen, only the hint line has keys; the screen handles its own clicks.

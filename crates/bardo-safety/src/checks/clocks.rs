@@ -88,7 +88,7 @@ mod tests {
         SigningPayload::new(frame).unwrap()
     }
 
-    /// What the check makes of a fair exit at these times: `None` for no verdict, else whether it blocks.
+    /// Verdict of the check on a fair exit at these times: `None` for no verdict, else whether it blocks.
     fn blocks(by_order: bool, machine: u64, chain: u64) -> Option<bool> {
         let pinned = Pinned { chain_id: 1, number: 1, hash: B256::ZERO };
         let facts = CheckInputs {

@@ -80,7 +80,7 @@ struct Progress {
     legs: Vec<LegReport>,
     /// Notes for the caller.
     remarks: Vec<String>,
-    /// Latest assessment.
+    /// Assessment of the plan before its latest transaction.
     current: Assessment,
     /// Clearance by which the last transaction may be sent again.
     clearance: ResendClearance,
@@ -116,7 +116,7 @@ impl Progress {
 }
 
 impl Ended {
-    /// How the ledger settles the reservation.
+    /// Settlement of the reservation in the ledger.
     fn settlement(&self, progress: &Progress, spent: Usd, gas: Usd) -> End {
         match self {
             Self::Done => End::Done { spent },

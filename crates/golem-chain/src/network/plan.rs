@@ -221,7 +221,7 @@ impl ChainPlan {
     /// if none is configured, which suffices for a cached block.
     ///
     /// # Errors
-    /// As [`Plan::from_config`]; also for `devnet`, which is no live network.
+    /// As [`Plan::from_config`]; also for `devnet`, which is not a live network.
     pub fn live(live: &Config, fork: &ForkSettings) -> Result<Self, PlanError> {
         let unknown = |source| PlanError::Unknown { origin: "--fork".to_owned(), source };
         match Plan::from_config(live) {

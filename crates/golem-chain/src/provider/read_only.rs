@@ -89,7 +89,7 @@ impl ReadOnlyChain {
         &self.network
     }
 
-    /// The endpoints.
+    /// Endpoints that are read.
     pub(crate) fn stack(&self) -> &EndpointStack {
         &self.stack
     }

@@ -181,7 +181,7 @@ impl CacheFile {
 
 fn read_header<'a>(path: &Path, hash: B256, bytes: &'a [u8]) -> Result<(Header, &'a [u8]), CacheError> {
     let damaged = |reason| CacheError::Damaged { path: path.to_owned(), reason };
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it is no cache of this version"))?;
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it is not a cache of this version"))?;
     let (payload, rest) = record(rest).ok_or_else(|| damaged("the digest of its header is wrong"))?;
     let header: Header = serde_json::from_slice(payload).map_err(|_| damaged("its header is not readable"))?;
     if header.hash != hash || header.inner.hash_slow() != hash {

@@ -82,7 +82,7 @@ fn count(by: u64) -> TransactionRequest {
     }
 }
 
-/// What a caller sees of the counter, the account and a transaction on this chain.
+/// State of the counter, the account and a transaction on this chain, as a caller sees it.
 async fn seen(devnet: &Devnet) -> Result<BTreeMap<&'static str, Value>, String> {
     let provider = devnet.provider();
     let ask = async |name, method: &'static str, params: Value| {
@@ -315,7 +315,7 @@ async fn the_origin_hears_nothing_but_reads_whatever_happens_on_the_fork() {
     ask("eth_simulateV1", json!([{"blockStateCalls": [{"calls": [paid]}]}, "latest"])).await;
     ask("debug_traceCall", json!([paid, "latest", {}])).await;
     ask("evm_mine", json!([])).await;
-    let heard = heard.lock();
+    let heard = heard.lock().clone();
     assert!(heard.values().sum::<usize>() > 10, "{heard:?}");
     for method in heard.keys() {
         assert!(READ_ONLY_METHODS.contains(&method.as_str()), "{method} reached the origin");
