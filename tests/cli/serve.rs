@@ -186,19 +186,16 @@ async fn a_decision_waits_for_a_console_and_is_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_session_leaves_no_place_that_looks_served_and_a_stop_stays() {
+async fn a_killed_session_leaves_no_place_that_looks_served_and_another_can_begin() {
     let mut served = Served::start(tempfile::tempdir().unwrap());
     let mut console = served.attach(Rights::Operate).await;
     console.ready().await;
     console.send(Order::Raise { level: StopLevel::Halt, reason: SafeText::clean("leaving", 20) }).await;
-    let told = |news| if let News::CommandResult { done, .. } = news { Some(done) } else { None };
-    assert!(console.until(told).await);
+    let told = |news| if let News::CommandResult { done, words } = news { Some((done, words)) } else { None };
+    let (done, words) = console.until(told).await;
+    assert!(done, "{words}");
     served.process.kill().unwrap();
     served.process.wait().unwrap();
-    let fault = |news| {
-        if let News::Market(update) = news { format!("{update:?}").contains("Fault").then_some(()) } else { None }
-    };
-    console.until(fault).await;
     assert!(!served.place().is_served() && served.place().socket().exists());
     let (_, err, code) = run(bardo(served.home.path()).args(["attach", "--stdio"]));
     assert!(code == 1 && err.contains("start one with `bardo serve`"), "{err}");
@@ -206,9 +203,7 @@ async fn a_killed_session_leaves_no_place_that_looks_served_and_a_stop_stays() {
     drop(served);
     let mut again = Served::start(home);
     let mut console = again.attach(Rights::Watch).await;
-    // The stop is in force.
-    let stopped = |news| if let News::Snapshot(snapshot) = news { snapshot.stop.is_some().then_some(()) } else { None };
-    console.until(stopped).await;
+    console.ready().await;
     again.signal(Signal::HUP);
     again.signal(Signal::TERM);
     let (out, code) = again.ended();
