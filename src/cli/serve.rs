@@ -1,14 +1,17 @@
 //! The `bardo serve` and `bardo attach` commands: a session without a screen, and consoles on it.
 
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::{Exit, Failure, Look, known_role, logs, print, session_summary, shown};
+use super::{Exit, Failure, Look, known_role, logs, print, session_summary, shown, without_controls};
 use ::golem::brain::Choice;
 use bardo_attach::wire::{FromConsole, Greeting, Rights, line_of};
 use bardo_attach::{AttachError, Connection, Place, serve};
@@ -102,31 +105,67 @@ pub(super) fn end(config: &Config, end: End) -> Result<Exit, Failure> {
 /// Opens the console on the served session.
 pub(super) fn attach(config: &Config, via: Option<&str>, look: Look) -> Result<Exit, Failure> {
     let rights = rights(&look);
-    let connection = match via {
-        None => Connection::open(&place(config), rights)?,
-        Some(command) => through(command)?,
+    let (connection, leading) = match via {
+        None => (Connection::open(&place(config), rights)?, None),
+        Some(command) => through(command).map(|(connection, leading)| (connection, Some(leading)))?,
     };
     // Suspending an attached console stops nothing.
     let options = look.options(config, true)?;
     let source: Source = Box::new(move || connection.into_handle().unwrap_or_else(|error| failed(&error)));
-    shown(bardo_console::run(&options, source), |_| print("Detached; the session goes on: `bardo attach`\n"))
+    let came = bardo_console::run(&options, source);
+    drop(leading);
+    shown(came, |_| print("Detached; the session goes on: `bardo attach`\n"))
 }
 
 fn rights(look: &Look) -> Rights {
     if look.watch { Rights::Watch } else { Rights::Operate }
 }
 
-/// Starts a program that leads to a session, such as `ssh HOST bardo attach --stdio`. Its messages and its question for
-/// a password reach this terminal.
-fn through(command: &str) -> Result<Connection, Failure> {
+/// Running program that leads to a session. It is killed on drop: its connection is closed by then.
+struct Leading(Child);
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// Starts a program that leads to a session, such as `ssh HOST bardo attach --stdio`. It may ask for a password on the
+/// terminal itself. What it writes to stderr is shown until the session has answered, without control characters, and
+/// dropped afterwards, when the console draws there.
+fn through(command: &str) -> Result<(Connection, Leading), Failure> {
     let (ours, theirs) = UnixStream::pair()?;
     let (reading, writing) = (OwnedFd::from(theirs.try_clone()?), OwnedFd::from(theirs));
     let mut program = Command::new("/bin/sh");
-    program.args(["-c", command]).stdin(Stdio::from(reading)).stdout(Stdio::from(writing));
-    let _running = program.spawn().map_err(|error| format!("cannot start `{command}`: {error}"))?;
+    program.args(["-c", command]).stdin(Stdio::from(reading)).stdout(Stdio::from(writing)).stderr(Stdio::piped());
+    let mut child = program.spawn().map_err(|error| format!("cannot start `{command}`: {error}"))?;
     // The other side of the pair is the program's alone, so that its end is noticed.
     drop(program);
-    Ok(Connection::over(ours, command)?)
+    let messages = child.stderr.take();
+    let leading = Leading(child);
+    let shows = Arc::new(Mutex::new(true));
+    let (finished, ended) = std::sync::mpsc::channel();
+    if let Some(mut messages) = messages {
+        let shows = Arc::clone(&shows);
+        std::thread::spawn(move || {
+            let _finished: std::sync::mpsc::Sender<()> = finished;
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = messages.read(&mut buffer) {
+                let shows = shows.lock().unwrap_or_else(PoisonError::into_inner);
+                if *shows && let Some(bytes) = buffer.get(..read) {
+                    let text = without_controls(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"));
+                    let _gone = std::io::stderr().write_all(text.as_bytes());
+                }
+            }
+        });
+    }
+    let connection = Connection::over(ours, command).inspect_err(|_| {
+        // Its last message says why; another process may hold its stderr open for longer.
+        let _closed = ended.recv_timeout(Duration::from_secs(1));
+    })?;
+    *shows.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    Ok((connection, leading))
 }
 
 /// A handle that reports why there is no session behind it.
@@ -148,7 +187,9 @@ pub(super) fn stdio(config: &Config, look: &Look) -> Result<Exit, Failure> {
         Err(error) => {
             let why = match &error {
                 AttachError::Refused(why) => why.clone(),
-                AttachError::Place(_) | AttachError::Connection { .. } => SafeText::clean(&error.to_string(), 300),
+                AttachError::Place(_) | AttachError::OtherUser | AttachError::Connection { .. } => {
+                    SafeText::clean(&error.to_string(), 300)
+                }
             };
             print(&line_of(&Greeting::Refused { why })?)?;
             Err(error.into())

@@ -230,3 +230,12 @@ async fn a_console_reaches_a_session_through_another_program() {
     drop(console);
     assert!(child.wait().unwrap().success());
 }
+
+/// Another program's messages are shown until the session answers, and can neither draw nor command the terminal.
+#[test]
+fn messages_of_the_program_between_are_cleaned() {
+    let home = tempfile::tempdir().unwrap();
+    let program = r"printf 'cannot \033]52;c;aGk=\007reach\r\n' >&2; exit 3";
+    let (_, err, code) = run(bardo(home.path()).args(["attach", "--via", program]));
+    assert!(code == 1 && err.contains("cannot \\u{1b}]52;c;aGk=\\u{7}reach\n") && !err.contains('\u{1b}'), "{err:?}");
+}

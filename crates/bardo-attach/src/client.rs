@@ -2,6 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
@@ -32,6 +34,9 @@ pub enum AttachError {
         /// Error of the connection.
         error: std::io::Error,
     },
+    /// Another user listens on the socket.
+    #[error("the session is another user's, so it is not trusted")]
+    OtherUser,
     /// The session refused the console.
     #[error("the session refuses this console: {0}")]
     Refused(SafeText),
@@ -56,6 +61,11 @@ impl Connection {
         let socket = place.socket();
         let failed = |error| AttachError::Connection { socket: socket.display().to_string(), error };
         let stream = UnixStream::connect(&socket).map_err(failed)?;
+        if peer_uid(&stream).map_err(failed)? != rustix::process::geteuid().as_raw() {
+            return Err(AttachError::OtherUser);
+        }
+        // The clone that was asked shares the mode.
+        stream.set_nonblocking(false).map_err(failed)?;
         let hello = Hello { bardo: VERSION, token: token.to_string(), rights };
         let line = wire::line_of(&hello).map(Zeroizing::new).map_err(failed)?;
         (&mut &stream).write_all(line.as_bytes()).map_err(failed)?;
@@ -122,33 +132,53 @@ impl Connection {
     }
 
     /// Copies the greeting, and then lines, between this connection and a console behind `input` and `output`, until one
-    /// side ends.
+    /// side ends. A console that is gone is an end, and no error.
     ///
     /// # Errors
-    /// The error of the first side that fails.
+    /// The connection's error while the console is there, or an error of `output` other than a closed pipe.
     pub fn copy(
         self,
         mut input: impl std::io::Read + Send + 'static,
         mut output: impl std::io::Write,
     ) -> std::io::Result<()> {
         let mut to_session = self.stream.try_clone()?;
+        let console_gone = Arc::new(AtomicBool::new(false));
+        let input_ended = Arc::clone(&console_gone);
         std::thread::spawn(move || {
             let _ended = std::io::copy(&mut input, &mut to_session);
+            input_ended.store(true, Ordering::SeqCst);
             let _ended = to_session.shutdown(std::net::Shutdown::Write);
         });
-        let greeting = wire::line_of(&Greeting::Welcome { rights: self.rights })?;
-        output.write_all(greeting.as_bytes())?;
-        output.write_all(&self.begun)?;
-        output.flush()?;
-        let mut reading = &self.stream;
-        let mut buffer = [0; 16 << 10];
-        loop {
-            let read = reading.read(&mut buffer)?;
-            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
-            output.write_all(bytes)?;
-            output.flush()?;
+        let mut write = |bytes: &[u8]| output.write_all(bytes).and_then(|()| output.flush());
+        let copied = (|| -> std::io::Result<()> {
+            let greeting = wire::line_of(&Greeting::Welcome { rights: self.rights })?;
+            write(greeting.as_bytes())?;
+            write(&self.begun)?;
+            let mut reading = &self.stream;
+            let mut buffer = [0; 16 << 10];
+            loop {
+                let read = reading.read(&mut buffer)?;
+                let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
+                write(bytes)?;
+            }
+        })();
+        match copied {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe || console_gone.load(Ordering::SeqCst) => {
+                Ok(())
+            }
+            copied => copied,
         }
     }
+}
+
+/// User id of the process on the other side.
+fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
+    let stream = stream.try_clone()?;
+    stream.set_nonblocking(true)?;
+    // The standard library does not report it yet; tokio's stream does, on a runtime.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let uid = runtime.block_on(async { tokio::net::UnixStream::from_std(stream)?.peer_cred().map(|peer| peer.uid()) });
+    uid
 }
 
 /// Returns a handle over a connection that has been greeted. Must be called on a tokio runtime.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -12,9 +13,11 @@ use bardo_base::text::SafeText;
 use bardo_session::handle::{Command, Handle, LeaveMode, News, Sent, SessionSummary};
 
 /// Lines that wait for a console. One that does not keep up is detached, and may attach again.
-pub(crate) const LINES_WAITING: usize = 512;
-/// Tickets whose replies are still due. The oldest is forgotten when there are more.
-const OPEN_TICKETS: usize = 4_096;
+const LINES_WAITING: usize = 512;
+/// Bytes that wait for a console, beside one line of any length.
+const BYTES_WAITING: usize = 16 << 20;
+/// Replies that a console may wait for at once. A query can be answered with all events of a session.
+const OPEN_TICKETS: usize = 8;
 
 /// Message of the server to the hub.
 pub(crate) enum ToHub {
@@ -25,7 +28,7 @@ pub(crate) enum ToHub {
         /// Rights of the console.
         rights: Rights,
         /// Lines to the console.
-        lines: mpsc::Sender<Arc<str>>,
+        lines: Lines,
     },
     /// A console sent a command.
     Sent {
@@ -45,7 +48,50 @@ pub(crate) enum ToHub {
 
 struct Console {
     rights: Rights,
-    lines: mpsc::Sender<Arc<str>>,
+    lines: Lines,
+}
+
+/// Queue of lines to a console, bounded by their number and their bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Lines {
+    queue: mpsc::Sender<Arc<str>>,
+    bytes: Arc<AtomicUsize>,
+}
+
+/// Receiving side of [`Lines`].
+pub(crate) struct LinesWaiting {
+    queue: mpsc::Receiver<Arc<str>>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Lines {
+    pub fn new() -> (Self, LinesWaiting) {
+        let (queue, waiting) = mpsc::channel(LINES_WAITING);
+        let bytes = Arc::<AtomicUsize>::default();
+        (Self { queue, bytes: Arc::clone(&bytes) }, LinesWaiting { queue: waiting, bytes })
+    }
+
+    fn try_send(&self, line: Arc<str>) -> Result<(), TrySendError<Arc<str>>> {
+        let (waiting, length) = (self.bytes.load(Ordering::SeqCst), line.len());
+        if waiting > 0 && waiting.saturating_add(length) > BYTES_WAITING {
+            return Err(TrySendError::Full(line));
+        }
+        self.bytes.fetch_add(length, Ordering::SeqCst);
+        self.queue.try_send(line).inspect_err(|_| {
+            self.bytes.fetch_sub(length, Ordering::SeqCst);
+        })
+    }
+}
+
+impl LinesWaiting {
+    /// Next line. It counts as waiting until [`Self::written`].
+    pub async fn next(&mut self) -> Option<Arc<str>> {
+        self.queue.recv().await
+    }
+
+    pub fn written(&self, line: &str) {
+        self.bytes.fetch_sub(line.len(), Ordering::SeqCst);
+    }
 }
 
 /// Distributes one session's news and collects the commands of its consoles.
@@ -68,6 +114,9 @@ impl Hub {
         let Handle { commands, mut news } = handle;
         loop {
             tokio::select! {
+                // Consoles first: one that is welcomed hears what the session says from then on. What they send is limited.
+                biased;
+                Some(message) = from_server.recv() => self.hear(message, &commands),
                 message = news.recv() => match message {
                     Some(message) => {
                         let summary = match &message {
@@ -81,7 +130,6 @@ impl Hub {
                     }
                     None => return None,
                 },
-                Some(message) = from_server.recv() => self.hear(message, &commands),
             }
         }
     }
@@ -93,8 +141,11 @@ impl Hub {
             ToHub::Gone { console } => self.forget(console),
             ToHub::End(mode) => {
                 let golem_id = bardo_base::id::GolemId::operator();
-                // A full channel loses nothing: the next signal tries again.
-                let _full = commands.try_send(Sent { golem_id, command: Command::Leave(mode) });
+                let commands = commands.clone();
+                // Waits for room: the process has to end.
+                tokio::spawn(async move {
+                    let _ended = commands.send(Sent { golem_id, command: Command::Leave(mode) }).await;
+                });
             }
         }
     }
@@ -124,16 +175,25 @@ impl Hub {
         if !rights.allow(&sent.command) {
             return self.refuse(console, "this console is attached read-only");
         }
+        let mut waits = None;
         if let Some(ticket) = sent.command.ticket_mut() {
+            if self.tickets.values().filter(|(of, _)| *of == console).count() >= OPEN_TICKETS {
+                return self.refuse(console, "this console waits for too many replies: try again when one has come");
+            }
             self.last_ticket = self.last_ticket.wrapping_add(1);
             self.tickets.insert(self.last_ticket, (console, *ticket));
-            self.tickets.remove(&self.last_ticket.wrapping_sub(OPEN_TICKETS as u64));
             *ticket = self.last_ticket;
+            waits = Some(self.last_ticket);
         }
-        match commands.try_send(sent) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => self.refuse(console, "the session is busy: try again in a moment"),
-            Err(TrySendError::Closed(_)) => self.refuse(console, "the session has ended"),
+        if let Err(error) = commands.try_send(sent) {
+            if let Some(ticket) = waits {
+                self.tickets.remove(&ticket);
+            }
+            let ended = matches!(error, TrySendError::Closed(_));
+            self.refuse(
+                console,
+                if ended { "the session has ended" } else { "the session is busy: try again in a moment" },
+            );
         }
     }
 
@@ -166,8 +226,10 @@ impl Hub {
     /// Queues a line for a console. One that does not keep up is detached: it could miss an approval request.
     fn send(&mut self, console: u64, line: Option<Arc<str>>) {
         let (Some(known), Some(line)) = (self.consoles.get(&console), line) else { return };
-        if known.lines.try_send(line).is_err() {
-            self.forget(console);
+        match known.lines.try_send(line) {
+            // A console that has left is still heard: its last command may wait behind this message.
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Full(_)) => self.forget(console),
         }
     }
 }

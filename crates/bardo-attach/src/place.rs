@@ -1,7 +1,8 @@
 //! Socket, token and lock of a served session, in the data directory's folder `serve`.
 
 use std::fs::{File, TryLockError};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,6 +52,15 @@ pub enum PlaceError {
     /// No session is served from this data directory.
     #[error("no session of this data directory is being served: start one with `bardo serve`")]
     NotServed,
+    /// The folder could be another user's.
+    #[error(
+        "{} is a link, or belongs to another user, or is open to others, so a session there is not trusted",
+        path.display()
+    )]
+    NotOwn {
+        /// Folder at fault.
+        path: PathBuf,
+    },
     /// The path of the data directory is too long for a Unix socket.
     #[error(
         "{} is too long for the path of a Unix socket (at most {LONGEST_PATH} bytes): use a data directory with a \
@@ -85,11 +95,32 @@ impl Place {
         self.folder.join(SOCKET)
     }
 
-    /// True if a process serves a session here.
+    /// True if a process serves a session here. A folder that is not its owner's alone counts as served, so that
+    /// attaching to it reports why it is not trusted.
     pub fn is_served(&self) -> bool {
-        match regular_file::open(&self.folder.join(LOCK)) {
-            Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
-            Err(_) => false,
+        match self.check_owner() {
+            Err(PlaceError::NotServed) => false,
+            Err(_) => true,
+            Ok(()) => match regular_file::open_no_link(&self.folder.join(LOCK)) {
+                Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// Checks that the folder is this user's, open to nobody else and no link: the program that controls it could serve a
+    /// session of their own there, and would be sent commands and passwords.
+    fn check_owner(&self) -> Result<(), PlaceError> {
+        let path = &self.folder;
+        let found = match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(PlaceError::NotServed),
+            Err(error) => return Err(PlaceError::File { path: path.clone(), error }),
+            Ok(found) => found,
+        };
+        let own = found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        match own {
+            true => Ok(()),
+            false => Err(PlaceError::NotOwn { path: path.clone() }),
         }
     }
 
@@ -98,12 +129,15 @@ impl Place {
     /// # Errors
     /// [`PlaceError::NotServed`], or [`PlaceError::File`] if the token cannot be read.
     pub fn token(&self) -> Result<Zeroizing<String>, PlaceError> {
+        self.check_owner()?;
         if !self.is_served() {
             return Err(PlaceError::NotServed);
         }
         let path = self.folder.join(TOKEN);
-        let text = regular_file::read_text(&path, 2 * TOKEN_BYTES as u64);
-        text.map(Zeroizing::new).map_err(|error| PlaceError::File { path, error })
+        let mut text = Zeroizing::new(String::with_capacity(2 * TOKEN_BYTES));
+        let read = regular_file::open_no_link(&path)
+            .and_then(|file| file.take(2 * TOKEN_BYTES as u64).read_to_string(&mut text));
+        read.map(|_| text).map_err(|error| PlaceError::File { path, error })
     }
 
     /// Begins to serve: takes the lock, writes a new token and binds the socket, all for the owner only. Must be called
@@ -124,6 +158,9 @@ impl Place {
         let path = self.folder.join(LOCK);
         let mut options = private::file();
         let options = options.read(true).write(true).create(true).truncate(false);
+        if std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(of(&path)(std::io::ErrorKind::InvalidInput.into()));
+        }
         let lock = regular_file::open_with(options, &path).map_err(of(&path))?;
         let mut tries = 0;
         loop {

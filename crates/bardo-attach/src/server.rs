@@ -7,17 +7,21 @@ use std::time::Duration;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
-use super::hub::{Hub, LINES_WAITING, ToHub};
+use super::hub::{Hub, Lines, ToHub};
 use super::place::Serving;
-use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_CONSOLE, VERSION};
+use super::wire::{self, FromConsole, Greeting, Hello, MAX_FROM_CONSOLE, MAX_HELLO, VERSION};
 use bardo_base::text::SafeText;
 use bardo_session::handle::{Handle, LeaveMode, SessionSummary};
 
-/// Timeout for a console's greeting, and for a console that does not read what it is sent.
+/// Timeout for a console that does not read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for a console's greeting. It is short, because a connection without one takes a console's place.
+const GREETING: Duration = Duration::from_secs(2);
+/// Commands that a console may send within a second. Their results go to every console.
+const COMMANDS_PER_SECOND: u32 = 50;
 /// Timeout for consoles to receive the end of the session.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Maximum number of connections.
@@ -46,6 +50,8 @@ pub async fn serve(
     let summary = Hub::default().run(handle, from_server).await;
     accepting.abort();
     telling.abort();
+    // It holds the socket and the token, which are gone before the process says that the session has ended.
+    let _aborted = accepting.await;
     // Consoles receive what is queued for them, the summary last.
     let _late = timeout(FAREWELL, async {
         while connected.load(Ordering::SeqCst) > 0 {
@@ -130,22 +136,32 @@ async fn attend(
             return Ok(());
         }
     };
-    writing.write_all(wire::line_of(&Greeting::Welcome { rights })?.as_bytes()).await?;
-    let (lines, mut waiting) = mpsc::channel::<Arc<str>>(LINES_WAITING);
+    let (lines, mut waiting) = Lines::new();
     let joined = to_hub.send(ToHub::Joined { console, rights, lines }).await;
     if joined.is_err() {
         return Ok(());
     }
+    // It has joined before it is welcomed, so that it misses nothing from then on.
+    timeout(PATIENCE, writing.write_all(wire::line_of(&Greeting::Welcome { rights })?.as_bytes())).await??;
     let sending = async {
-        while let Some(line) = waiting.recv().await {
+        while let Some(line) = waiting.next().await {
             timeout(PATIENCE, writing.write_all(line.as_bytes())).await??;
+            waiting.written(&line);
         }
         // The hub has detached this console, or the session has ended.
         writing.shutdown().await
     };
     let hearing = async {
+        let (mut since, mut commands) = (Instant::now(), 0);
         while let Some(line) = wire::read_line(&mut reading, MAX_FROM_CONSOLE).await? {
             let command = FromConsole::parse(&line)?;
+            if since.elapsed() >= Duration::from_secs(1) {
+                (since, commands) = (Instant::now(), 0);
+            }
+            commands += 1;
+            if commands > COMMANDS_PER_SECOND {
+                return Err(std::io::Error::other("too many commands within a second"));
+            }
             if to_hub.send(ToHub::Sent { console, command }).await.is_err() {
                 break;
             }
@@ -163,7 +179,7 @@ async fn greeting(
     reading: &mut (impl tokio::io::AsyncBufRead + Unpin),
     token: &Zeroizing<String>,
 ) -> std::io::Result<Result<wire::Rights, &'static str>> {
-    let line = timeout(PATIENCE, wire::read_line(reading, MAX_FROM_CONSOLE)).await??;
+    let line = timeout(GREETING, wire::read_line(reading, MAX_HELLO)).await??;
     let Some(hello) = line.and_then(|line| wire::parse::<Hello>(&line).ok()) else {
         return Ok(Err("the first line is not a console's greeting"));
     };

@@ -174,7 +174,7 @@ async fn a_watching_console_may_stop_signing_and_nothing_else() {
     let mut served = Served::begin();
     let mut watching = served.attach(Rights::Watch).await;
     let raise = Command::Raise { level: StopLevel::Halt, reason: SafeText::clean("seen", 20) };
-    for command in [Command::Hold, Command::ReleaseHold, raise] {
+    for command in [Command::Hold, raise] {
         send(&watching, command.clone()).await;
         assert_eq!(served.command().await, command);
     }
@@ -183,7 +183,8 @@ async fn a_watching_console_may_stop_signing_and_nothing_else() {
         Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Confirmation::default(), password: None };
     let say = Command::Say { words: SafeText::clean("buy", 20) };
     let lower = Command::AskToLower { level: None };
-    for command in [answer, say, lower, Command::EnterPaper, Command::Step] {
+    // Not even a hold is released by it: an operator may have set it.
+    for command in [answer, say, lower, Command::ReleaseHold, Command::EnterPaper, Command::Step] {
         send(&watching, command).await;
         let News::CommandResult { done, words } = heard(&mut watching).await else { panic!() };
         assert!(!done && words.as_str().contains("read-only"), "{words}");
@@ -343,4 +344,88 @@ fn a_leave_is_read_as_it_was_written() {
     let line = command.to_line().unwrap();
     let read = FromConsole::parse(line.trim_end()).unwrap();
     assert_eq!(read.sent, command.sent, "{}", *line);
+}
+
+/// A program that controls the folder could serve a session of their own there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_may_be_anothers_is_not_trusted() {
+    let served = Served::begin();
+    let folder = served.place.socket().parent().unwrap().to_owned();
+    let refused = |place: &Place| {
+        assert!(place.is_served(), "a plain console must not begin beside it in silence");
+        let why = Connection::open(place, Rights::Operate).unwrap_err().to_string();
+        assert!(why.contains("not trusted"), "{why}");
+    };
+    // A link to a served place.
+    let data = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(&folder, data.path().join("serve")).unwrap();
+    refused(&Place::in_data(data.path()));
+    // A folder that others can enter.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    refused(&served.place);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let place = served.place.clone();
+    tokio::task::spawn_blocking(move || Connection::open(&place, Rights::Operate).map(drop)).await.unwrap().unwrap();
+    // A token or a lock that leads elsewhere.
+    for name in ["token", "lock"] {
+        let (own, kept) = (folder.join(name), folder.join("kept"));
+        std::fs::rename(&own, &kept).unwrap();
+        std::os::unix::fs::symlink(&kept, &own).unwrap();
+        assert!(served.place.token().is_err(), "{name}");
+        std::fs::remove_file(&own).unwrap();
+        std::fs::rename(&kept, &own).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_console_floods_the_session_or_the_others() {
+    let mut served = Served::begin();
+    let token = served.place.token().unwrap().to_string();
+    let mut console = served.attach(Rights::Operate).await;
+    let mut flood = served.raw();
+    let hold = "{\"sent\":{\"golem_id\":\"operator\",\"command\":{\"do\":\"hold\"}}}\n".repeat(500);
+    let _ended =
+        flood.write_all(format!("{{\"bardo\":1,\"token\":\"{token}\",\"rights\":\"watch\"}}\n{hold}").as_bytes());
+    let mut rest = Vec::new();
+    let _reset = flood.read_to_end(&mut rest);
+    // The hub has all that was taken of it before it has the next command.
+    send(&console, Command::Step).await;
+    let mut taken = 0;
+    while served.command().await != Command::Step {
+        taken += 1;
+    }
+    assert!((1..=50).contains(&taken), "{taken}");
+    // Queries beyond those that wait for an answer are refused, and answered ones make room.
+    for ticket in 0..9 {
+        send(&console, Command::Look { ticket, query: Query::VerifyAudit }).await;
+    }
+    let News::CommandResult { done: false, words } = heard(&mut console).await else { panic!() };
+    assert!(words.as_str().contains("too many replies"), "{words}");
+    let Command::Look { ticket, .. } = served.command().await else { panic!() };
+    let found = Box::new(Found::Nothing { why: SafeText::clean("none", 10) });
+    served.tell(News::Found { ticket, found }).await;
+    assert!(matches!(heard(&mut console).await, News::Found { ticket: 0, .. }));
+    send(&console, Command::Look { ticket: 9, query: Query::VerifyAudit }).await;
+    for _ in 0..8 {
+        assert!(matches!(served.command().await, Command::Look { .. }));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_console_is_bounded_by_its_bytes() {
+    let served = Served::begin();
+    let token = served.place.token().unwrap().to_string();
+    let mut stuck = served.raw();
+    stuck.write_all(format!("{{\"bardo\":1,\"token\":\"{token}\",\"rights\":\"watch\"}}\n").as_bytes()).unwrap();
+    let mut console = served.attach(Rights::Operate).await;
+    // 60 lines of half a megabyte: fewer than the queue holds, and more bytes than it may.
+    let chain = chain(&(0..4_000).collect::<Vec<_>>());
+    for _ in 0..60 {
+        served.tell(chain.clone()).await;
+        heard(&mut console).await;
+    }
+    stuck.set_read_timeout(Some(WAIT)).unwrap();
+    let mut rest = Vec::new();
+    let ended = stuck.read_to_end(&mut rest);
+    assert!(ended.is_err() || rest.len() < 24 << 20, "{ended:?} after {} bytes", rest.len());
 }

@@ -15,6 +15,9 @@ use bardo_session::handle::{Command, Sent};
 /// Version of the protocol. Consoles and sessions of different versions refuse each other.
 pub const VERSION: u32 = 1;
 
+/// Maximum length of a console's greeting, in bytes.
+pub const MAX_HELLO: u64 = 1 << 10;
+
 /// Maximum length of a line from a console, in bytes.
 pub const MAX_FROM_CONSOLE: u64 = 1 << 20;
 
@@ -27,7 +30,7 @@ pub const MAX_FROM_SESSION: u64 = 64 << 20;
 pub enum Rights {
     /// Every command of the session protocol.
     Operate,
-    /// Queries, and stops: anyone who watches may stop signing.
+    /// Queries, and stops: anyone who watches may stop signing, and only an operator lifts that.
     Watch,
 }
 
@@ -35,12 +38,13 @@ impl Rights {
     /// True if a console with these rights may send `command`.
     pub fn allow(self, command: &Command) -> bool {
         match command {
-            Command::Look { .. } | Command::Hold | Command::ReleaseHold | Command::Raise { .. } => true,
+            Command::Look { .. } | Command::Hold | Command::Raise { .. } => true,
             Command::Call { .. }
             | Command::Offer { .. }
             | Command::Commit { .. }
             | Command::Cancel { .. }
             | Command::Answer { .. }
+            | Command::ReleaseHold
             | Command::AskToLower { .. }
             | Command::AskToLeavePaper
             | Command::EnterPaper
